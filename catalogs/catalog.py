@@ -1,0 +1,62 @@
+"""The catalogue as one frozen object: a polars frame per table and a hash over the content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """All tables, validated. Columns, units and meaning: the schemas named in `catalogs.schema.TABLES`.
+
+    `sha256` is a hash over the content of all tables, whatever the order of their rows.
+    """
+
+    accelerators: pl.DataFrame
+    accelerator_aliases: pl.DataFrame
+    servers: pl.DataFrame
+    cpus: pl.DataFrame
+    ram: pl.DataFrame
+    storage: pl.DataFrame
+    network: pl.DataFrame
+    offers: pl.DataFrame
+    prices: pl.DataFrame
+    discounts: pl.DataFrame
+    spot_interruption: pl.DataFrame
+    terms: pl.DataFrame
+    egress: pl.DataFrame
+    fx: pl.DataFrame
+    regions: pl.DataFrame
+    refused: pl.DataFrame
+    electricity: pl.DataFrame
+    pue: pl.DataFrame
+    carbon: pl.DataFrame
+    colocation: pl.DataFrame
+    maintenance: pl.DataFrame
+    trends: pl.DataFrame
+    calendars: pl.DataFrame
+    assumptions: pl.DataFrame
+    rules: pl.DataFrame
+    models: pl.DataFrame
+    model_aliases: pl.DataFrame
+    engines: pl.DataFrame
+    quantisation: pl.DataFrame
+    kv_precisions: pl.DataFrame
+    optimisers: pl.DataFrame
+    memory_constants: pl.DataFrame
+    sha256: str
+
+    def assumption(self, key: str) -> float:
+        """Value of an assumption, in the unit that its row states.
+
+        Raises
+        ------
+        KeyError
+            No such assumption.
+        """
+        values = self.assumptions.filter(pl.col("key") == key)["value"]
+        if values.is_empty():
+            raise KeyError(key)
+        return float(values[0])

@@ -1,0 +1,157 @@
+"""Schemas of what can be rented and on what terms: offers, prices, discounts, spot risk, currencies."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import dataframely as dy
+import polars as pl
+
+from catalogs.columns import (
+    CURRENCIES,
+    Sourced,
+    at_least_zero,
+    choice,
+    count,
+    country,
+    flag,
+    number,
+    positive,
+    share,
+    text,
+)
+from problems.schema import Billing, Deployment
+
+BILLINGS = tuple(b for b in get_args(Billing) if b not in ("purchase", "owned"))
+DEPLOYMENTS: tuple[str, ...] = get_args(Deployment)
+LINK_CLASSES = ("nvlink", "bridge", "pcie", "other")
+
+
+class Offers(Sourced):
+    """An instance type in a region: its shape. Rows without a row in `prices` are listed, never chosen.
+
+    `rdma`: an InfiniBand, RoCE or EFA network between nodes is stated. `interconnect_class` is the class of
+    the links between the accelerators of one node; a single card counts as pcie. `country` is null where
+    the place is not known.
+    """
+
+    offer_id = text(key=True)
+    provider = text()
+    offer = text()
+    deployment_mode = choice(DEPLOYMENTS)
+    accelerator = text()
+    accelerator_count = count()
+    vcpus = positive()
+    ram_gib = positive()
+    local_storage_tb = at_least_zero()
+    network_gbps = positive()
+    rdma = flag()
+    interconnect = text(nullable=True)
+    interconnect_class = choice(LINK_CLASSES)
+    country = country()
+    region = text()
+    compliance = text(nullable=True)
+    doubtful = flag()
+
+
+class Prices(Sourced):
+    """One price of an offer. `term_months` 0: no commitment; `min_hours` the least that is billed at a time.
+
+    `interruption_per_month` (spot) is the share of instances taken back within a month; null: no public
+    figure.
+    """
+
+    offer_id = text(key=True)
+    billing = choice(BILLINGS, key=True)
+    term_months = at_least_zero(nullable=False, key=True)
+    upfront_share = share(nullable=False, key=True)
+    price_per_hour = positive(nullable=False)
+    currency = choice(CURRENCIES)
+    min_hours = at_least_zero(nullable=False)
+    granularity_s = positive(nullable=False)
+    interruption_per_month = share()
+
+    @dy.rule()
+    def commitment_has_term(cls) -> pl.Expr:  # noqa: N805
+        """Reserved and subscription prices state their term."""
+        return ~pl.col("billing").is_in(["reserved", "subscription"]) | (pl.col("term_months") > 0)
+
+
+class Discounts(Sourced):
+    """Savings against on-demand. `role`: observed on an offer, maximum advertised, or working value."""
+
+    provider = text(key=True)
+    item = text(key=True)
+    region = text(nullable=True)
+    billing = choice((*BILLINGS, "flex_start"))
+    term_months = at_least_zero()
+    role = choice(("observed", "maximum", "working"))
+    discount = share()
+    discount_low = share()
+    discount_high = share()
+
+
+class SpotInterruption(Sourced):
+    """Share of spot instances taken back within a month, by offer family and region; null: none published."""
+
+    provider = text(key=True)
+    family = text(key=True)
+    region = text(nullable=True)
+    interruption_per_month = share()
+    low = share()
+    high = share()
+
+
+class Terms(Sourced):
+    """Rules of a provider that are not prices: steps of capacity blocks, notice before a spot stop."""
+
+    provider = text(key=True)
+    term = text(key=True)
+    region = text(nullable=True)
+    value = number()
+    unit = text(nullable=True)
+    low = number()
+    high = number()
+
+
+class Egress(Sourced):
+    """Price of traffic that leaves a provider."""
+
+    provider = text(key=True)
+    item = text(key=True)
+    region = text(nullable=True)
+    price_usd_per_gb = at_least_zero(nullable=False)
+    price_low_usd_per_gb = at_least_zero()
+    price_high_usd_per_gb = at_least_zero()
+
+
+class Fx(Sourced):
+    """One unit of `from_currency` is `rate` units of `to_currency`."""
+
+    from_currency = choice(CURRENCIES, key=True)
+    to_currency = choice(CURRENCIES, key=True)
+    rate = positive(nullable=False)
+    rate_low = positive()
+    rate_high = positive()
+
+    @dy.rule()
+    def two_currencies(cls) -> pl.Expr:  # noqa: N805
+        """A rate is between two different currencies."""
+        return pl.col("from_currency") != pl.col("to_currency")
+
+
+class Regions(Sourced):
+    """Country of a provider's region, null where it spans countries. Provider * stands for any."""
+
+    provider = text(key=True)
+    region = text(key=True)
+    country = country()
+
+
+class Refused(Sourced):
+    """A fact that was not taken over, and why."""
+
+    file = text(key=True)
+    row = count(key=True)
+    item = text(key=True)
+    reason = text()

@@ -1,0 +1,71 @@
+"""The registry of catalogue tables: name -> frame schema, and which column refers to which table.
+
+The name is the CSV's name in `catalogs/data` and in an overlay folder, and the attribute of `Catalog`. To
+add a table: write its schema, add a line here and a field to `catalogs.catalog.Catalog`, put the CSV into
+`catalogs/data`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import dataframely as dy
+
+from catalogs import hardware, market, places, schema_models
+
+TABLES: Mapping[str, type[dy.Schema]] = {
+    "accelerators": hardware.Accelerators,
+    "accelerator_aliases": hardware.AcceleratorAliases,
+    "servers": hardware.Servers,
+    "cpus": hardware.Cpus,
+    "ram": hardware.Ram,
+    "storage": hardware.Storage,
+    "network": hardware.Network,
+    "offers": market.Offers,
+    "prices": market.Prices,
+    "discounts": market.Discounts,
+    "spot_interruption": market.SpotInterruption,
+    "terms": market.Terms,
+    "egress": market.Egress,
+    "fx": market.Fx,
+    "regions": market.Regions,
+    "refused": market.Refused,
+    "electricity": places.Electricity,
+    "pue": places.Pue,
+    "carbon": places.Carbon,
+    "colocation": places.Colocation,
+    "maintenance": places.Maintenance,
+    "trends": places.Trends,
+    "calendars": places.Calendars,
+    "assumptions": places.Assumptions,
+    "rules": places.Rules,
+    "models": schema_models.Models,
+    "model_aliases": schema_models.ModelAliases,
+    "engines": schema_models.Engines,
+    "quantisation": schema_models.Quantisation,
+    "kv_precisions": schema_models.KvPrecisions,
+    "optimisers": schema_models.Optimisers,
+    "memory_constants": schema_models.MemoryConstants,
+}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`table.column` names rows of `target.target_column`; `listed`: several names, split by ";"."""
+
+    table: str
+    column: str
+    target: str
+    target_column: str
+    listed: bool = False
+
+
+REFERENCES: tuple[Reference, ...] = (
+    Reference("accelerator_aliases", "accelerator", "accelerators", "accelerator"),
+    Reference("offers", "accelerator", "accelerators", "accelerator"),
+    Reference("prices", "offer_id", "offers", "offer_id"),
+    Reference("servers", "fits", "accelerators", "accelerator", listed=True),
+    Reference("servers", "cpu_default", "cpus", "cpu"),
+    Reference("model_aliases", "model", "models", "model"),
+)

@@ -1,0 +1,136 @@
+"""Schemas of the tables behind the speed and power models. Fitted constants stand here, not in code."""
+
+from __future__ import annotations
+
+import dataframely as dy
+import polars as pl
+
+from catalogs.columns import Sourced, at_least_zero, choice, count, flag, number, positive, share, text
+
+BASES = ("same", "similar", "architecture")
+KINDS = ("dense", "moe", "*")
+PHASES = ("decode", "prefill", "mixed", "training")
+LINKS = ("nvlink", "bridge", "pcie", "node")
+PERCENTILES = ("mean", "p50", "p90", "p95", "p99")
+
+
+class SpeedClasses(Sourced):
+    """Which measured class of cards stands for an accelerator, per model, and how near it is.
+
+    `same`: measured itself; `similar`: same architecture and memory class; `architecture`: only the architecture is
+    shared, the error is widened. An accelerator without a class is refused with the reason given.
+    """
+
+    accelerator = text(key=True)
+    serving_class = text(nullable=True)
+    serving_basis = choice(BASES, nullable=True)
+    reason = text(nullable=True)
+    training_class = text(nullable=True)
+    training_basis = choice(BASES, nullable=True)
+    training_reason = text(nullable=True)
+    power_class = text(nullable=True)
+    power_basis = choice(BASES, nullable=True)
+
+    @dy.rule()
+    def refused_with_reason(cls) -> pl.Expr:  # noqa: N805
+        """No class without a reason."""
+        return (pl.col("serving_class").is_not_null() | pl.col("reason").is_not_null()) & (
+            pl.col("training_class").is_not_null() | pl.col("training_reason").is_not_null()
+        )
+
+
+class CalibrationServing(Sourced):
+    """Constants of the serving model, fitted per speed class, engine and kind of model.
+
+    Efficiencies are shares of a physical peak, so none may pass 1. `cv_*`: error on configurations left out of the fit.
+    """
+
+    speed_class = text(key=True)
+    engine = text(key=True)
+    kind = choice(KINDS, key=True)
+    e_weights = share(nullable=False)
+    e_kv = share(nullable=False)
+    e_compute = share(nullable=False)
+    e_prefill = share(nullable=False)
+    step_ms = at_least_zero(nullable=False)
+    layer_us = at_least_zero(nullable=False)
+    seq_us = at_least_zero(nullable=False)
+    hop_us = at_least_zero(nullable=False)
+    e_schedule = share(nullable=False)
+    n = count(minimum=0)
+    cv_median_abs_rel = at_least_zero(nullable=False)
+    cv_p90_abs_rel = at_least_zero(nullable=False)
+
+
+class CalibrationLinks(Sourced):
+    """Links between cards of one replica: share of one direction's bandwidth reached, latency added per all-reduce."""
+
+    link_class = choice(LINKS, key=True)
+    link_efficiency = share(nullable=False)
+    link_extra_us = at_least_zero(nullable=False)
+
+
+class CalibrationTraining(Sourced):
+    """Constants of the training model: `base` efficiencies, `factor` coefficients (natural log), `constant` others."""
+
+    kind = choice(("base", "factor", "constant"), key=True)
+    term = text(key=True)
+    speed_class = text(key=True)
+    precision = text(key=True)
+    value = number(nullable=False)
+    unit = text()
+    n = count(nullable=True, minimum=0)
+    cv_median_abs_rel = at_least_zero()
+    cv_p90_abs_rel = at_least_zero()
+
+
+class PowerCurves(Sourced):
+    """Measured throughput at a power limit, relative to the rated power, per power class and phase."""
+
+    power_class = text(key=True)
+    phase = choice(PHASES, key=True)
+    cap_share = share(nullable=False, key=True)
+    relative_throughput = share(nullable=False)
+    n = count(minimum=0)
+    cv_median_abs = at_least_zero(nullable=False)
+    cv_p90_abs = at_least_zero(nullable=False)
+
+
+class PowerPhases(Sourced):
+    """Watts of a card by phase as shares of rated power: low + (full - low) x load^gamma; `host` is per card's rating."""
+
+    power_class = text(key=True)
+    phase = choice((*PHASES, "idle", "host"), key=True)
+    low = share(nullable=False)
+    full = share(nullable=False)
+    gamma = positive(nullable=False)
+    n = count(minimum=0)
+    cv_median_abs_rel = at_least_zero(nullable=False)
+    cv_p90_abs_rel = at_least_zero(nullable=False)
+
+
+class EngineSupport(Sourced):
+    """Serving engines and the software stacks they run on; `alias` is a name met in measurements."""
+
+    alias = text(key=True)
+    engine = text()
+    software_stack = text(key=True)
+    serves = flag()
+    max_batch = count()
+    kv_reserve = share(nullable=False)
+
+
+class BenchmarkLengths(Sourced):
+    """Request lengths and latency limits that a named benchmark fixes but its logs leave out."""
+
+    benchmark = text(key=True)
+    source_contains = text()
+    model = text(key=True)
+    scenario = text(key=True)
+    variant = text(key=True)
+    note_contains = text(nullable=True)
+    isl = positive()
+    osl = positive()
+    ttft_limit_s = positive()
+    tpot_limit_s = positive()
+    percentile = choice(PERCENTILES, nullable=True)

@@ -1,0 +1,623 @@
+"""The `kitout` command: reads files, calls the solver, shows the answer. No arithmetic, no model.
+
+stdout carries the answer only, everything else goes to stderr. Heavy packages are imported inside the
+commands that need them, so that help and completion stay quick.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+
+import click
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from catalogs.catalog import Catalog
+    from problems.load import LoadedProblem
+    from solver.plan import Result
+    from solver.report.answer import Answer
+    from solver.report.page import View
+
+OK, INTERNAL, USAGE, INFEASIBLE, GAP_OPEN, NOTHING_FOUND, CATALOG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
+PACKAGES = ("problems", "catalogs", "solver")
+FORMS = ("text", "json", "csv", "parquet")
+EXAMPLE = "kitout solve problems/lora-70b.yaml"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Refused(click.ClickException):
+    """Input that cannot be used: exit 2, the message as it stands."""
+
+    exit_code = USAGE
+
+    def show(self, file: Any = None) -> None:
+        click.echo(self.format_message(), err=True)
+
+
+class CatalogRefused(Refused):
+    """A catalogue that cannot be used: exit 6."""
+
+    exit_code = CATALOG
+
+
+class Commands(click.Group):
+    """The group of all commands: turns whatever goes wrong into one message and its exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            refuse_shadows()
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("\nInterrupted.", err=True)
+            ctx.exit(INTERRUPTED)
+        except Exception as error:
+            refuse_known(error)
+            report_bug(ctx, error)
+
+
+def refuse_shadows() -> None:
+    """Refuse to run when a package of ours would be imported from elsewhere; their names are common words."""
+    here = Path(__file__).resolve().parent
+    for name in PACKAGES:
+        spec = importlib.util.find_spec(name)
+        found = Path(spec.origin).resolve().parent if spec and spec.origin else None
+        if found != here / name:
+            where = f"by {found}" if found else "or missing"
+            raise Refused(f"kitout: its package {name!r} is shadowed {where}; unset PYTHONPATH or leave this folder")
+
+
+def refuse_known(error: Exception) -> None:
+    """Raise the refusal that stands for `error`, where it is the user's to mend; return where it is a bug."""
+    from catalogs.errors import CatalogError, UnknownName
+    from catalogs.model_config import ConfigError
+    from problems.load import ProblemError
+    from problems.template import TemplateError
+    from solver.report.answer import NoAnswer
+    from solver.report.export import NotAResult
+
+    if isinstance(error, CatalogError):
+        raise CatalogRefused(str(error)) from error
+    if isinstance(error, ProblemError | UnknownName | ConfigError | NotAResult | NoAnswer):
+        raise Refused(str(error)) from error
+    if isinstance(error, TemplateError):
+        raise Refused("\n".join(f"--{name}: {what}" for name, what in error.errors.items())) from error
+
+
+def report_bug(ctx: click.Context, error: Exception) -> NoReturn:
+    """Save the trace, say in one line where it is, and leave with code 1."""
+    handle, name = tempfile.mkstemp(prefix="kitout-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        traceback.print_exception(error, file=out)
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    click.echo(f"kitout: internal error, please report it: {said[:200]} (trace saved in {name})", err=True)
+    ctx.exit(INTERNAL)
+
+
+# --- options that several commands share ------------------------------------------------------------------
+
+
+class Quantity(click.ParamType[Any]):
+    """An option in the units of the problem file: checked here, passed on as text."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from pydantic import TypeAdapter, ValidationError
+
+        from problems import units
+
+        try:
+            return TypeAdapter(getattr(units, self.name)).validate_python(value)
+        except ValidationError as error:
+            self.fail(str(error.errors()[0]["msg"]).removeprefix("Value error, "), param, ctx)
+
+
+def stack(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Apply options so that they are listed in the order given."""
+
+    def apply(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return apply
+
+
+catalog_option = click.option(
+    "--catalog",
+    "overlays",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of your own tables, laid over the catalogue. Repeatable.",
+)
+set_option = click.option("--set", "settings", multiple=True, metavar="FIELD=VALUE", help="Change a field. Repeatable.")
+
+
+def takes_problem(command: F) -> F:
+    """Give a command its `asked: Asked`: problem, settings, currency and catalogue."""
+
+    @functools.wraps(command)
+    def run(
+        *args: Any,
+        problem: str,
+        settings: Sequence[str],
+        currency: str | None,
+        overlays: Sequence[Path],
+        **rest: Any,
+    ) -> Any:
+        if currency:
+            settings = [*settings, f"currency={currency}"]
+        return command(*args, asked=Asked(problem, tuple(settings), tuple(overlays)), **rest)
+
+    options: Callable[[Any], Any] = stack(
+        click.argument("problem"),
+        set_option,
+        click.option("--currency", metavar="CODE", help="Currency of the answer."),
+        catalog_option,
+    )
+    return cast("F", options(run))
+
+
+def gives_answer(command: F) -> F:
+    """Give a command its `answer: Answer`: form, place, language, colour."""
+
+    @functools.wraps(command)
+    def run(
+        *args: Any,
+        verbose: bool,
+        form: str | None,
+        output: Path | None,
+        lang: str | None,
+        color: str,
+        quiet: bool,
+        **rest: Any,
+    ) -> Any:
+        if verbose:
+            tell_sources(click.get_current_context())
+        from solver.report.answer import Answer
+
+        return command(*args, answer=Answer.open(form, output, lang, color, quiet), **rest)
+
+    options: Callable[[Any], Any] = stack(
+        click.option("--format", "form", type=click.Choice(FORMS), help="Form of the answer (default text)."),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Write there; form by suffix.",
+        ),
+        click.option("--lang", type=click.Choice(["en", "zh"]), help="Language of texts (default: the environment's)."),
+        click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True),
+        click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors."),
+        click.option("-v", "--verbose", is_flag=True, help="Say on stderr where each setting is from."),
+    )
+    return cast("F", options(run))
+
+
+# --- input ------------------------------------------------------------------------------------------------
+
+
+def read_text(name: str) -> str:
+    """Text of a file, or of stdin for ``-``."""
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Refused(f"{name}: is not UTF-8 text") from None
+    except OSError as error:
+        raise Refused(f"{name}: {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to work on: problem file (- for stdin), settings over it, folders over the catalogue."""
+
+    problem: str
+    settings: tuple[str, ...]
+    overlays: tuple[Path, ...]
+
+    @property
+    def source(self) -> str | None:
+        """The file as a user may type it again."""
+        return None if self.problem == "-" else self.problem
+
+    def load(self) -> tuple[LoadedProblem, Catalog]:
+        """Read problem and catalogue, and look every name of the one up in the other."""
+        from problems.load import ProblemError, load_problem
+
+        loaded = load_problem(self.problem, self.settings)
+        from catalogs.load import load_catalog
+        from solver.names import unknown_names
+
+        catalog = load_catalog(self.overlays)
+        unknown = unknown_names(loaded, catalog)
+        if unknown:
+            raise ProblemError(unknown)
+        return loaded, catalog
+
+
+def tell_sources(ctx: click.Context) -> None:
+    """Say where each setting of a command is from: option, environment, or problem file and defaults."""
+    for name, value in ctx.params.items():
+        source = ctx.get_parameter_source(name)
+        said = source.name.lower().replace("_", " ") if source else "default"
+        if value is None or value == ():
+            value, said = "-", "problem file or default"
+        click.echo(f"  {name:<12} {value}  ({said})", err=True)
+
+
+def exit_code(result: Result, gap: float) -> int:
+    """Exit code that stands for a result; `gap` is the one asked for [ratio]."""
+    from solver.plan import Status, StopReason
+
+    if result.stop_reason is StopReason.INTERRUPTED:
+        return INTERRUPTED
+    if result.status is Status.FEASIBLE:
+        return OK if result.gap is not None and result.gap <= gap else GAP_OPEN
+    return {Status.OPTIMAL: OK, Status.INFEASIBLE: INFEASIBLE, Status.UNKNOWN: NOTHING_FOUND}[result.status]
+
+
+def give_result(answer: Answer, result: Result, source: str | None) -> None:
+    """Hand a result over in the form asked for, and a line about it where it went to a file."""
+    from solver.report.export import result_bytes
+    from solver.report.text import render_result, summary
+
+    view = answer.view(source)
+    answer.give(render_result(result, view) if answer.form == "text" else result_bytes(result, answer.form))
+    if answer.output is not None or answer.form != "text":
+        where = f"{answer.output}: " if answer.output else ""
+        answer.note(f"{where}{summary(result, view)}")
+
+
+def give_table(answer: Answer, frame: pl.DataFrame, text: Callable[[View], str] | None = None) -> None:
+    """Hand a table over in the form asked for; `text` renders it where it is no plain list of rows."""
+    from solver.report.export import frame_bytes
+    from solver.report.listing import render_table
+
+    if answer.form != "text":
+        answer.give(frame_bytes(frame, answer.form))
+    else:
+        view = answer.view()
+        answer.give(text(view) if text else render_table(frame, len(frame), view))
+
+
+# --- commands ---------------------------------------------------------------------------------------------
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "KITOUT",
+        "max_content_width": 100,
+    },
+)
+@click.version_option(package_name="kitout", prog_name="kitout")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Decide which AI compute to buy or rent, and prove how good the choice is."""
+    if ctx.invoked_subcommand is None:
+        click.echo(
+            "kitout decides which AI compute to buy or rent, and proves how good the choice is.\n\n"
+            "  kitout init              write a first problem file\n"
+            "  kitout solve PROBLEM     find the cheapest plan\n"
+            "  kitout --help            all commands\n"
+            f"Example: {EXAMPLE}"
+        )
+
+
+@main.command()
+@takes_problem
+@click.option("--time-limit", type=Quantity("Seconds"), metavar="TIME", help="Stop after, e.g. 60s.")
+@click.option("--gap", type=Quantity("Ratio"), metavar="SHARE", help="Gap to be content with, e.g. 1%.")
+@click.option("--workers", type=click.IntRange(min=0), default=0, help="Solver threads (default: all cores).")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--log", is_flag=True, help="Show the solver's log on stderr.")
+@click.option("--no-progress", is_flag=True, help="Show no progress.")
+@click.option("--no-runner-up", is_flag=True, help="Do not look for the best plan without the main accelerator.")
+@gives_answer
+@click.pass_context
+def solve(
+    ctx: click.Context,
+    asked: Asked,
+    answer: Answer,
+    time_limit: float | None,
+    gap: float | None,
+    workers: int,
+    seed: int,
+    log: bool,
+    no_progress: bool,
+    no_runner_up: bool,
+) -> None:
+    """Find the cheapest plan, or the best by the problem's own objective, and prove how good it is.
+
+    PROBLEM is a YAML or JSON file, or - for stdin. The first Ctrl-C stops and reports the best plan so far.
+    """
+    loaded, catalog = asked.load()
+
+    from solver.events import SolveOptions
+    from solver.report.progress import Progress, watch
+    from solver.report.text import objective_writer
+    from solver.solve import solve as search
+    from solver.verify import verify as recheck
+
+    wanted = loaded.problem
+    options = SolveOptions(time_limit, gap, workers, seed, log, not no_runner_up)
+    shown = Progress(
+        sys.stderr, answer.quiet or no_progress or log, objective_writer(wanted.objective, wanted.currency)
+    )
+    result = watch(lambda on_event, stop: search(loaded, catalog, options, on_event, stop), shown)
+    faults = recheck(result, wanted, catalog) if result.cost is not None else []
+    if faults:
+        raise RuntimeError("the plan failed its recheck: " + "; ".join(faults))
+    give_result(answer, result, asked.source)
+    ctx.exit(exit_code(result, wanted.gap if gap is None else gap))
+
+
+@main.command()
+@takes_problem
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
+def check(asked: Asked, quiet: bool) -> None:
+    """Check a problem file: every fault at once, with line and column. Solves nothing."""
+    loaded, _catalog = asked.load()
+    if not quiet:
+        from solver.report.listing import problem_summary
+
+        click.echo(problem_summary(loaded.problem, asked.problem))
+
+
+@main.command()
+@click.argument("result")
+@click.option("--problem", required=True, help="The problem that the result answers.")
+@set_option
+@catalog_option
+@click.pass_context
+def verify(
+    ctx: click.Context, result: str, problem: str, settings: tuple[str, ...], overlays: tuple[Path, ...]
+) -> None:
+    """Check a saved RESULT against its problem and the catalogue, in plain arithmetic, without the solver."""
+    from solver.report.export import read_result
+    from solver.report.listing import verdict
+
+    saved = read_result(read_text(result), result)
+    loaded, catalog = Asked(problem, settings, overlays).load()
+    from solver.verify import verify as recheck
+
+    faults = recheck(saved, loaded.problem, catalog)
+    click.echo(verdict(saved, loaded.sha256, catalog.sha256, faults))
+    ctx.exit(INFEASIBLE if faults else OK)
+
+
+@main.command()
+@click.argument("result")
+@gives_answer
+def report(result: str, answer: Answer) -> None:
+    """Show a saved RESULT again, or write it in another form."""
+    from solver.report.export import read_result
+
+    give_result(answer, read_result(read_text(result), result), None)
+
+
+@main.command()
+@click.argument("kind", type=click.Choice(["problem", "catalog", "result"]))
+def schema(kind: str) -> None:
+    """Print the JSON schema of problem files, of results, or of the catalogue's tables."""
+    from solver.report.answer import Answer
+    from solver.report.export import to_json
+
+    if kind == "problem":
+        from problems.schema import Problem
+
+        found = Problem.model_json_schema()
+    elif kind == "result":
+        from solver.plan import Result
+
+        found = Result.model_json_schema(mode="serialization")
+    else:
+        from solver.report.listing import catalog_schema
+
+        found = catalog_schema()
+    Answer("json").give(to_json(found))
+
+
+@main.command()
+@click.option("--task", metavar="KIND", help="serve, finetune, pretrain, batch or fixed.")
+@click.option("--model", metavar="NAME", help="A model's name, or a size such as 70B.")
+@click.option("--rate", metavar="RATE", help="Requests, runs, tokens or hours: 5 req/s, 4/mo, 300B, 60h/mo.")
+@click.option("--months", metavar="TIME", help="For how long: 12mo, 3y.")
+@click.option("--budget", metavar="MONEY", help="$300k in all, or $20k/mo.")
+@click.option("--region", metavar="PLACES", help="Countries it must stay in: US, DE.")
+@click.option("--compliance", metavar="TAGS", help="Certificates: soc2, hipaa.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default="problem.yaml", show_default=True)
+@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+def init(output: Path, force: bool, **given: str | None) -> None:
+    """Write a first problem file, with comments. In a terminal, asks what is not given as an option."""
+    from problems.template import write_template
+    from solver.report.answer import Answer
+
+    target = Answer("text", None if str(output) == "-" else output)
+    if target.output and output.exists() and not force:
+        raise Refused(f"{output}: exists already; --force overwrites it")
+    answers = ask_missing(given) if sys.stdin.isatty() else given
+    text = write_template(answers.pop("task") or "serve", **answers)
+    refuse_unknown_names(text)
+    target.give(text)
+    if target.output:
+        click.echo(f"{output} written. Next: kitout solve {output}", err=True)
+
+
+def ask_missing(given: dict[str, str | None]) -> dict[str, str | None]:
+    """Ask for what is not given, one question at a time, until each answer can be used."""
+    from problems.template import QUESTIONS, check_answer
+    from problems.units import UnitError
+
+    answers = dict(given)
+    for question in QUESTIONS:
+        task = answers.get("task") or "serve"
+        while answers[question.key] is None:
+            default = question.default_for(task)
+            said = click.prompt(question.ask(task), default=default or "", show_default=bool(default), err=True)
+            try:
+                if said:
+                    check_answer(question.key, said, task)
+                answers[question.key] = said
+            except UnitError as error:
+                click.echo(f"  {error.message}; {error.help}", err=True)
+    return answers
+
+
+def refuse_unknown_names(text: str) -> None:
+    """Refuse a new problem that the catalogue has no words for: it would not solve."""
+    from catalogs.load import load_catalog
+    from problems.load import load_text
+    from solver.names import unknown_names
+
+    unknown = unknown_names(load_text(text), load_catalog())
+    if unknown:
+        raise Refused("\n".join(issue.message for issue in unknown))
+
+
+@main.group()
+def catalog() -> None:
+    """Look into the catalogue of accelerators, offers, servers and parts."""
+
+
+@catalog.command("list")
+@click.option("--gpu", metavar="NAME", help="Accelerator, e.g. H100.")
+@click.option("--provider", metavar="NAME")
+@click.option("--region", metavar="NAME", help="Region, a part of its name, a country code, or EU.")
+@click.option("--country", metavar="CODE")
+@click.option("--billing", metavar="MODE", help="on_demand, reserved, spot, ...")
+@click.option("--min-confidence", metavar="LEVEL", help="measured, listed, derived, estimate or recalled.")
+@click.option("--sort", default="price_per_gpu_hour", show_default=True, metavar="COLUMN")
+@click.option("--descending", is_flag=True)
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Rows to show (default: 20 as text, else all).")
+@click.option("--columns", metavar="A,B,..", help="Columns to show.")
+@click.option("--currency", default="USD", show_default=True, metavar="CODE")
+@catalog_option
+@gives_answer
+def list_command(
+    answer: Answer,
+    overlays: tuple[Path, ...],
+    currency: str,
+    columns: str | None,
+    limit: int | None,
+    sort: str,
+    descending: bool,
+    **where: Any,
+) -> None:
+    """List offers with their prices, the cheapest per GPU-hour first."""
+    from catalogs.load import load_catalog
+    from catalogs.query import Where, list_offers
+    from solver.report.listing import chosen_columns, offer_table
+
+    if limit is None and answer.form == "text":
+        limit = 20
+    asked = Where(**where)
+    page = list_offers(load_catalog(overlays), asked, sort=sort, descending=descending, limit=limit, currency=currency)
+    names = chosen_columns(columns, page.frame)
+    shown = page.frame.select(names) if names else page.frame
+    give_table(answer, shown, lambda view: offer_table(page.frame, page.total, currency, names, view))
+
+
+@catalog.command("show")
+@click.argument("name")
+@click.option("--currency", default="USD", show_default=True, metavar="CODE")
+@catalog_option
+@gives_answer
+def show_command(answer: Answer, overlays: tuple[Path, ...], name: str, currency: str) -> None:
+    """Show everything known of an accelerator, offer, server or part."""
+    from catalogs.load import load_catalog
+    from catalogs.query import show
+    from solver.report.listing import sections_bytes, sections_text
+
+    sections = show(load_catalog(overlays), name, currency)
+    view = answer.view()
+    answer.give(
+        sections_text(sections, currency, view) if answer.form == "text" else sections_bytes(sections, answer.form)
+    )
+
+
+@catalog.command("sources")
+@catalog_option
+@gives_answer
+def sources_command(answer: Answer, overlays: tuple[Path, ...]) -> None:
+    """List where the figures are from, how many rows each source gives, and how old they are."""
+    from catalogs.load import load_catalog
+    from catalogs.query import sources
+
+    give_table(answer, sources(load_catalog(overlays)))
+
+
+@catalog.command("check")
+@click.option("--strict", is_flag=True, help="Warnings count as faults.")
+@catalog_option
+@gives_answer
+@click.pass_context
+def check_command(ctx: click.Context, answer: Answer, overlays: tuple[Path, ...], strict: bool) -> None:
+    """Look for figures and prices that are allowed but look wrong. Exit code 6 where there are faults."""
+    from catalogs.checks import check
+    from catalogs.load import load_catalog
+
+    found = check(load_catalog(overlays))
+    give_table(answer, found)
+    faults = {"error", "warning"} if strict else {"error"}
+    ctx.exit(CATALOG if faults & set(found["severity"]) else OK)
+
+
+@main.command()
+@click.option("--model", required=True, metavar="NAME", help="Catalogue name, or path of a config.json.")
+@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Accelerator, or all (default). Repeatable.")
+@click.option("--engine", default="vllm", show_default=True)
+@click.option("--precision", default="bf16", show_default=True)
+@click.option("--kv-precision", default="bf16", show_default=True)
+@click.option(
+    "--context",
+    type=Quantity("Tokens"),
+    default="8192",
+    show_default=True,
+    help="Longest request, or sequence.",
+)
+@click.option("--concurrency", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True)
+@click.option("--tp", type=click.IntRange(min=1), help="Tensor-parallel size (default: as many as it takes).")
+@click.option("--pp", type=click.IntRange(min=1), help="Pipeline stages.")
+@click.option(
+    "--method",
+    type=click.Choice(["pretrain", "full", "lora", "qlora"]),
+    help="Size training instead of serving.",
+)
+@click.option("--optimizer", default="adamw", show_default=True)
+@click.option("--micro-batch", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--checkpointing", type=click.Choice(["none", "selective", "full"]), default="full", show_default=True)
+@click.option("--lora-rank", type=click.IntRange(min=1), default=16, show_default=True)
+@click.option("--cards", type=click.IntRange(min=1), help="Cards to train on (default: as many as it takes).")
+@catalog_option
+@gives_answer
+def size(answer: Answer, overlays: tuple[Path, ...], model: str, gpus: tuple[str, ...], **asked: Any) -> None:
+    """Show what a model needs on each accelerator: does it fit, on how many GPUs. No prices, no solver."""
+    from catalogs.load import load_catalog
+    from solver.report.size_text import render_size
+    from solver.size import size_model
+
+    title, frame = size_model(load_catalog(overlays), model, gpus, asked)
+    give_table(answer, frame, lambda view: render_size(title, frame, view))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,442 @@
+"""Solution values -> Result: bill, placements, limits with their slack, prices with their age, assumptions and warnings."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.load import LoadedProblem
+from problems.schema import Problem, Serve
+from solver.bill import Bill, bill, billing_label, money
+from solver.candidates import Candidates
+from solver.events import SolveOptions
+from solver.instance import DEMAND_UNIT, LOAD_UNIT
+from solver.notes import assumptions, price_uses, summary_of_drops, warnings_of
+from solver.plan import (
+    Cost,
+    Inputs,
+    LimitUse,
+    Placement,
+    Power,
+    Result,
+    RunnerUp,
+    Search,
+    Status,
+    StopReason,
+    WorkloadPlan,
+)
+from solver.scaling import Scaled, demands, top_level
+from solver.search import Found, Values, relative_gap
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Everything that a Result is made from. `final` holds the values after the tie-break, where there was one."""
+
+    loaded: LoadedProblem
+    catalog: Catalog
+    found: Candidates
+    scaled: Scaled
+    search: Found
+    final: Found | None
+    binding: dict[str, bool] | None
+    options: SolveOptions
+    wall_s: float
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def inputs_of(loaded: LoadedProblem, catalog: Catalog, options: SolveOptions) -> Inputs:
+    """Hashes and versions that name what a result was made from."""
+    return Inputs(
+        problem_sha256=loaded.sha256,
+        catalog_sha256=catalog.sha256,
+        kitout=_version("kitout"),
+        ortools=_version("ortools"),
+        seed=options.seed,
+    )
+
+
+def no_plan(loaded: LoadedProblem, catalog: Catalog, found: Candidates, options: SolveOptions, wall_s: float) -> Result:
+    """Result of a problem in which a workload has no candidate: infeasible without a search."""
+    reasons = []
+    for name in found.unserved:
+        reasons.append(f"{name}: no offer or server can do it")
+        reasons.extend(f"{name}: {text}" for text in _why_unserved(found, name))
+    return Result(
+        problem=_name(loaded),
+        status=Status.INFEASIBLE,
+        stop_reason=StopReason.NO_CANDIDATES,
+        objective_name=loaded.problem.objective,
+        objective=None,
+        bound=None,
+        gap=None,
+        horizon_months=loaded.problem.horizon,
+        cost=None,
+        power=None,
+        no_plan_because=tuple(reasons),
+        warnings=tuple(warnings_of(loaded.problem, catalog, found, None, None)),
+        assumptions=tuple(assumptions(loaded.problem, catalog, found)),
+        search=_search_block(found, None, wall_s),
+        inputs=inputs_of(loaded, catalog, options),
+    )
+
+
+def _why_unserved(found: Candidates, name: str) -> list[str]:
+    """Drop reasons of one workload, the most frequent first, with an example each."""
+    mine = found.dropped.filter(pl.col("item").str.starts_with(name + " on "))
+    general = found.dropped.filter(~pl.col("item").str.contains(" on "))
+    frame = pl.concat([mine, general])
+    if frame.is_empty():
+        return []
+    counts = (
+        frame.with_columns(reason=summary_of_drops())
+        .group_by("reason", maintain_order=True)
+        .agg(n=pl.len(), example=pl.col("item").first())
+        .sort("n", "reason", descending=[True, False])
+        .head(8)
+    )
+    return [
+        f"{r['n']} dropped: {r['reason']} (e.g. {r['example'].removeprefix(name + ' on ')})"
+        for r in counts.iter_rows(named=True)
+    ]
+
+
+def _name(loaded: LoadedProblem) -> str:
+    return loaded.problem.name or str(loaded.path)
+
+
+def _search_block(found: Candidates, search: Found | None, wall_s: float) -> Search:
+    reasons = (
+        found.dropped.with_columns(reason=summary_of_drops())
+        .group_by("reason")
+        .len()
+        .sort("len", "reason", descending=[True, False])
+    )
+    return Search(
+        candidates=found.replicas.height + found.options.height,
+        dropped={r["reason"]: r["len"] for r in reasons.iter_rows(named=True)},
+        dominated=found.dominated,
+        pools=found.pools.height,
+        variables=search.variables if search else 0,
+        constraints=search.constraints if search else 0,
+        wall_s=round(wall_s, 3),
+        time_to_first_s=None if search is None or search.first_s is None else round(search.first_s, 3),
+    )
+
+
+def assemble(answer: Answer) -> Result:
+    """Build the Result of a search."""
+    problem, scaled, search = answer.loaded.problem, answer.scaled, answer.search
+    values = answer.final.values if answer.final is not None else search.values
+    unit = 0.01 if problem.objective == "cost" else 1.0
+    bound = None if search.bound is None else search.bound * unit
+    head: dict[str, Any] = {
+        "problem": _name(answer.loaded),
+        "status": search.status,
+        "stop_reason": search.stop_reason,
+        "objective_name": problem.objective,
+        "objective": None if search.objective is None else round(search.objective * unit, 2),
+        "bound": None if bound is None else round(bound, 2),
+        "gap": None if search.gap is None else round(search.gap, 9),
+        "horizon_months": problem.horizon,
+        "periods": {p.name: round(p.hours_per_month, 4) for p in answer.found.periods},
+        "search": _search_block(answer.found, search, answer.wall_s),
+        "inputs": inputs_of(answer.loaded, answer.catalog, answer.options),
+        "assumptions": tuple(assumptions(problem, answer.catalog, answer.found)),
+    }
+    if values is None:
+        because = (
+            ("the limits cannot all hold; each workload alone has candidates",)
+            if search.status is Status.INFEASIBLE
+            else ()
+        )
+        return Result(
+            **head,
+            cost=None,
+            power=None,
+            no_plan_because=because,
+            warnings=tuple(warnings_of(problem, answer.catalog, answer.found, None, None)),
+        )
+    lines = bill(scaled, values, problem)
+    workloads = _workloads(answer, values)
+    return Result(
+        **head,
+        cost=_cost(lines, problem),
+        power=Power(
+            it_peak_w=lines.it_w,
+            facility_peak_w=round(lines.facility_w, 3),
+            energy_kwh=round(lines.energy_kwh, 1),
+        ),
+        items=lines.items,
+        workloads=workloads,
+        limits=_limits(answer, lines, values),
+        prices=tuple(price_uses(lines.items)),
+        warnings=tuple(warnings_of(problem, answer.catalog, answer.found, lines, workloads)),
+    )
+
+
+def _cost(lines: Bill, problem: Problem) -> Cost:
+    hours = Decimal(repr(problem.horizon)) * 730
+    return Cost(
+        total=money(lines.cash),
+        capex=money(lines.capex),
+        monthly=money(lines.monthly),
+        per_hour=money(lines.cash) / hours,
+        currency=problem.currency,
+        by_category={k: money(v) for k, v in sorted(lines.by_category.items())},
+    )
+
+
+def _billing_of(scaled: Scaled, values: Values, pool: int) -> str:
+    """Billing labels under which nodes of a pool are held."""
+    labels = []
+    for i in scaled.instance.pool_capacities(pool):
+        c = scaled.instance.capacities[i]
+        held = values.commit[i] if c.commit else sum(values.hourly[i, p] for p in range(len(scaled.instance.periods)))
+        if held:
+            labels.append(billing_label(scaled.capacity.row(i, named=True)))
+    return " + ".join(dict.fromkeys(labels))
+
+
+def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
+    scaled, problem = answer.scaled, answer.loaded.problem
+    inst = scaled.instance
+    plans = []
+    services = {s.name: i for i, s in enumerate(inst.services)}
+    for work in problem.workloads:
+        model = getattr(work, "model", None)
+        label = (
+            None if model is None else (model if isinstance(model, str) else str(model.model_dump(exclude_none=True)))
+        )
+        if isinstance(work, Serve):
+            s = services[work.name]
+            placements = tuple(
+                _replica_placement(answer, values, k)
+                for k, r in enumerate(inst.replicas)
+                if r.work == s and any(values.replicas[k, p] for p in range(len(inst.periods)))
+            )
+            top = top_level(answer.found, s)
+            total = sum(demands(work)) * top
+            plans.append(
+                WorkloadPlan(
+                    name=work.name,
+                    kind=work.kind,
+                    model=label,
+                    placements=placements,
+                    headroom=_headroom(answer, values, s),
+                    demand_by_period={
+                        n: total * inst.services[s].demand[0][p] / DEMAND_UNIT for p, n in enumerate(inst.periods)
+                    },
+                    demand_unit="requests in flight" if work.traffic.concurrency is not None else "requests/s",
+                )
+            )
+            continue
+        j = inst.jobs.index(work.name)
+        chosen = [q for q, o in enumerate(inst.options) if o.work == j and values.chosen[q]]
+        placements = tuple(_job_placement(answer, values, q) for q in chosen)
+        limit = getattr(work, "deadline", None)
+        took = max((p.duration_h or 0.0 for p in placements), default=0.0)
+        plans.append(
+            WorkloadPlan(
+                name=work.name,
+                kind=work.kind,
+                model=label,
+                placements=placements,
+                headroom=(limit / 3600 / took - 1) if limit and took else 0.0,
+            )
+        )
+    return tuple(plans)
+
+
+def _headroom(answer: Answer, values: Values, service: int) -> float:
+    """Spare share of supply over demand in the tightest period, by the blended rate."""
+    inst = answer.scaled.instance
+    worst = float("inf")
+    for p in range(len(inst.periods)):
+        demand = inst.services[service].demand[0][p]
+        if demand:
+            supply = sum(r.blend * values.replicas[k, p] for k, r in enumerate(inst.replicas) if r.work == service)
+            worst = min(worst, supply / demand - 1)
+    return 0.0 if worst == float("inf") else round(worst, 9)
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)
+
+
+def _replica_placement(answer: Answer, values: Values, k: int) -> Placement:
+    scaled = answer.scaled
+    inst = scaled.instance
+    replica, row = inst.replicas[k], scaled.replicas.row(k, named=True)
+    pool = scaled.pools.row(replica.pool, named=True)
+    periods = list(enumerate(inst.periods))
+    buckets = len(inst.services[replica.work].demand)
+    load = (
+        {
+            n: tuple(values.load[k, b, p] / LOAD_UNIT for b in range(buckets))
+            for p, n in periods
+            if values.replicas[k, p]
+        }
+        if buckets > 1
+        else {}
+    )
+    work = next(w for w in answer.loaded.problem.workloads if w.name == row["work"])
+    unit = "requests in flight" if isinstance(work, Serve) and work.traffic.concurrency is not None else "requests/s"
+    return Placement(
+        offer=pool["offer"] if pool["kind"] != "rental" else f"{pool['provider']}/{pool['offer']}",
+        pool=pool["pool"],
+        accelerator=pool["accelerator"],
+        accelerators_per_replica=replica.gpus,
+        tp=row["tp"],
+        pp=row["pp"],
+        precision=row["precision"],
+        power_limit_w=None,
+        billing=_billing_of(scaled, values, replica.pool),
+        replicas_by_period={n: values.replicas[k, p] for p, n in periods},
+        rate=row["blend"],
+        rate_unit=unit,
+        rates_by_bucket=tuple(row["rates"]),
+        load_by_bucket_and_period=load,
+        source=row["rate_source"] or "model",
+        expected_error=row["rate_error"],
+        nodes=int(row["nodes"]),
+        memory_slack_gib=row.get("memory_slack_gib"),
+        ttft_ms=_ms(row.get("ttft_s")),
+        tpot_ms=_ms(row.get("tpot_s")),
+        batch=row.get("batch"),
+    )
+
+
+def _job_placement(answer: Answer, values: Values, q: int) -> Placement:
+    scaled = answer.scaled
+    option, row = scaled.instance.options[q], scaled.options.row(q, named=True)
+    pool = scaled.pools.row(option.pool, named=True)
+    return Placement(
+        offer=pool["offer"] if pool["kind"] != "rental" else f"{pool['provider']}/{pool['offer']}",
+        pool=pool["pool"],
+        accelerator=pool["accelerator"],
+        accelerators_per_replica=option.gpus,
+        tp=row["tp"],
+        pp=row["pp"],
+        precision=row["precision"],
+        power_limit_w=None,
+        billing=f"held ({_billing_of(scaled, values, option.pool)})" if option.pooled else option.billing,
+        replicas_by_period=dict.fromkeys(scaled.instance.periods, 1),
+        rate=row["rate"],
+        rate_unit=row["rate_unit"],
+        source=row["rate_source"] or "model",
+        expected_error=row["rate_error"],
+        nodes=option.nodes,
+        duration_h=row["duration_h"],
+        memory_per_gpu_gib=row["memory_gib_per_gpu"],
+        memory_slack_gib=row["memory_slack_gib"],
+    )
+
+
+def _limits(answer: Answer, lines: Bill, values: Values) -> tuple[LimitUse, ...]:
+    """Every limit of money, power and quota with its use. Without a re-solve a limit binds if no further node fits it."""
+    problem, scaled = answer.loaded.problem, answer.scaled
+    inst = scaled.instance
+    binding = answer.binding or {}
+    out: list[LimitUse] = []
+
+    def add(field: str, used: float, limit: float | None, unit: str) -> None:
+        if limit is not None:
+            slack = limit - used
+            binds = binding.get(field, slack <= 0.01 * limit)
+            out.append(
+                LimitUse(
+                    field=field,
+                    used=round(used, 2),
+                    limit=round(limit, 2),
+                    slack=round(slack, 2),
+                    unit=unit,
+                    binding=binds,
+                )
+            )
+
+    def hundred(cents: int | None) -> float | None:
+        return None if cents is None else cents / 100
+
+    add("limits.budget.capex", lines.capex / 100, hundred(inst.limit_capex), problem.currency)
+    add("limits.budget.monthly", lines.monthly / 100, hundred(inst.limit_monthly), f"{problem.currency}/mo")
+    add("limits.budget.total", lines.cash / 100, hundred(inst.limit_total), problem.currency)
+    add("limits.power", lines.facility_w, inst.limit_power_w, "W")
+    for s, site in enumerate(problem.sites):
+        here = [(i, c) for i, c in enumerate(inst.capacities) if inst.pools[c.pool].site == s]
+        it = float(sum(inst.pools[c.pool].it_w * values.commit[i] for i, c in here))
+        facility = float(sum(inst.pools[c.pool].facility_w * values.commit[i] for i, c in here))
+        add(f"sites.{site.name}.it_power", it, site.it_power, "W")
+        add(f"sites.{site.name}.power", facility, site.power, "W")
+    for quota in inst.quotas:
+        held = max(
+            (sum(_held(scaled, values, o, p) for o in quota.pools) for p in range(len(inst.periods))),
+            default=0,
+        )
+        add(quota.field, held, quota.max_nodes, "nodes")
+    for o, pool in enumerate(inst.pools):
+        if pool.site is not None and pool.node_limit is not None:
+            held = max((_held(scaled, values, o, p) for p in range(len(inst.periods))), default=0)
+            add(f"owned[{pool.key}]", held, pool.node_limit, "nodes")
+    return tuple(out)
+
+
+def _held(scaled: Scaled, values: Values, pool: int, period: int) -> int:
+    inst = scaled.instance
+    held = sum(
+        values.commit[i] if inst.capacities[i].commit else values.hourly[i, period] for i in inst.pool_capacities(pool)
+    )
+    return held + sum(
+        o.nodes for q, o in enumerate(inst.options) if values.chosen[q] and o.pool == pool and not o.pooled
+    )
+
+
+def main_accelerator(result: Result) -> str | None:
+    """Accelerator that most of the money is spent on."""
+    spent: dict[str, Decimal] = {}
+    for item in result.items:
+        if item.accelerator is not None:
+            spent[item.accelerator] = spent.get(item.accelerator, Decimal(0)) + item.total_cost
+    return max(spent, key=lambda a: (spent[a], a)) if spent else None
+
+
+def runner_up_of(without: str, scaled: Scaled | None, search: Found | None, result: Result, why_not: str) -> RunnerUp:
+    """Runner-up block from the search without the main accelerator."""
+    if scaled is None or search is None or search.values is None or search.objective is None:
+        proved = search is None or search.status is Status.INFEASIBLE
+        text = why_not if proved else "not found in its share of the time"
+        return RunnerUp(without=without, summary=text, total=None, difference=None, proved=proved)
+    counts: dict[str, int] = {}
+    inst = scaled.instance
+    for o, pool in enumerate(inst.pools):
+        nodes = max((_held(scaled, search.values, o, p) for p in range(len(inst.periods))), default=0)
+        if nodes:
+            counts[pool.key] = nodes
+    text = " + ".join(f"{n} x {key}" for key, n in counts.items())
+    unit = 0.01 if inst.objective == "cost" else 1.0
+    own = result.objective or 0.0
+    value = search.objective * unit
+    return RunnerUp(
+        without=without,
+        summary=text,
+        total=Decimal(search.objective) / 100 if inst.objective == "cost" else None,
+        difference=None if own == 0 else round(value / own - 1, 6),
+        proved=(relative_gap(search.objective, search.bound) or 0.0) <= 0.005,
+    )
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,225 @@
+"""Solution values -> lines of the bill. Every line's total is a sum of the model's integer cents, so bills add up exactly."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from problems.schema import Fixed, Problem, Serve
+from solver.plan import Item
+from solver.scaling import Scaled, component_cents
+from solver.search import Values
+
+KIND_OF = {
+    "server": "server",
+    "maintenance": "maintenance",
+    "space": "space",
+    "energy": "energy",
+    "residual": "residual",
+    "rental": "rental",
+}
+LOW_TRUST = ("estimate", "recalled")
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Lines with the sums that the cost block needs [cents]."""
+
+    items: tuple[Item, ...]
+    cash: int
+    capex: int
+    monthly: int
+    by_category: dict[str, int]
+    energy_kwh: float
+    it_w: float
+    facility_w: float
+
+
+def money(value: int) -> Decimal:
+    """Cents as a decimal amount."""
+    return Decimal(value) / 100
+
+
+def billing_label(row: dict[str, Any]) -> str:
+    """How a capacity row is billed, in words: on_demand, reserved 12mo, reserved 36mo 50% upfront, purchase, owned."""
+    label = str(row["billing"])
+    if row.get("term_months"):
+        label += f" {row['term_months']:g}mo"
+    share = row.get("upfront_share") or 0.0
+    if share and row["billing"] != "purchase":
+        label += f" {share:.0%} upfront"
+    return label
+
+
+def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
+    """Price a solution line by line."""
+    inst = scaled.instance
+    pools = scaled.pools.to_dicts()
+    rows = scaled.capacity.to_dicts()
+    options = scaled.options.to_dicts() if inst.options else []
+    items: list[Item] = []
+    cash = capex = monthly = 0
+    work_cents: dict[str, int] = defaultdict(int)  # energy of the work done, above idle, by site
+    work_kwh: dict[str, float] = defaultdict(float)
+    energy_kwh = it_w = facility_w = 0.0
+    hours = range(len(inst.periods))
+    h = problem.horizon
+    for i, c in enumerate(inst.capacities):
+        pool, row = pools[c.pool], rows[i]
+        if c.commit:
+            count = values.commit[i]
+            if count == 0:
+                continue
+            capex += c.capex * count
+            monthly += c.monthly[0] * count
+            cash += c.cash[0] * count
+            if pool["site"] is not None:
+                it_w += pool["it_w"] * count
+                facility_w += pool["facility_w"] * count
+                energy_kwh += pool["idle_w"] * pool["pue"] * 730 * h / 1000 * count
+            parts = component_cents(row) or {"rental" if pool["kind"] == "rental" else "server": 0}
+            items.extend(_line(pool, row, part, count, amount) for part, amount in parts.items())
+            continue
+        by_count: dict[int, list[int]] = defaultdict(list)
+        for p in hours:
+            count = values.hourly[i, p]
+            if count:
+                by_count[count].append(p)
+        for count, periods in sorted(by_count.items(), reverse=True):
+            unit = sum(c.cash[p] for p in periods)
+            cash += unit * count
+            monthly += sum(c.monthly[p] for p in periods) * count
+            names = {inst.periods[p]: count for p in periods}
+            items.append(_line(pool, row, "rental", count, unit, names))
+    for q, option in enumerate(inst.options):
+        if not values.chosen[q]:
+            continue
+        pool, row = pools[option.pool], options[q]
+        cash += option.cash
+        monthly += option.monthly
+        if option.pooled:
+            if pool["site"] is not None:
+                work_cents[pool["site"]] += option.cash
+                work_kwh[pool["site"]] += _job_kwh(pool, row, problem)
+            continue
+        price = next(r for r in rows_of(scaled, option.pool, option.billing))
+        items.append(
+            Item(
+                item=f"{pool['provider']} {pool['offer']}",
+                kind="rental",
+                quantity=option.nodes,
+                billing=option.billing,
+                site=str(pool["region"]),
+                unit_cost=money(option.cash) / option.nodes,
+                total_cost=money(option.cash),
+                pool=pool["pool"],
+                accelerator=pool["accelerator"],
+                accelerators=pool["gpus"] * option.nodes,
+                provider=pool["provider"],
+                hours_per_month=round(_hours_per_month(row, problem), 3),
+                parts=(f"for {row['work']}",),
+                **_price(price),
+            )
+        )
+    for (k, p), count in values.replicas.items():
+        r = inst.replicas[k]
+        pool = pools[r.pool]
+        if count and pool["site"] is not None:
+            cash += r.cash[p] * count
+            monthly += r.monthly[p] * count
+            share = scaled.period_hours[p]
+            extra = scaled.replicas["extra_w"][k]
+            work_cents[pool["site"]] += r.cash[p] * count
+            work_kwh[pool["site"]] += extra * pool["pue"] * share * h / 1000 * count
+    for site, amount in sorted(work_cents.items()):
+        kwh = work_kwh[site]
+        energy_kwh += kwh
+        if amount:
+            per_kwh = money(amount) / Decimal(repr(kwh)) if kwh else money(amount)
+            items.append(
+                Item(
+                    item="electricity for the work done",
+                    kind="energy",
+                    quantity=round(kwh, 1),
+                    billing="per kWh",
+                    site=site,
+                    unit_cost=per_kwh,
+                    total_cost=money(amount),
+                )
+            )
+    by: dict[str, int] = defaultdict(int)
+    for item in items:
+        by[item.kind] += int(item.total_cost * 100)
+    return Bill(tuple(items), cash, capex, monthly, dict(by), energy_kwh, it_w, facility_w)
+
+
+def rows_of(scaled: Scaled, pool: int, billing: str) -> list[dict[str, Any]]:
+    """Price rows behind a hired option."""
+    key = scaled.instance.pools[pool].key
+    return [r for r in scaled.prices if r["pool"] == key and r["billing"] == billing]
+
+
+def _hours_per_month(row: dict[str, Any], problem: Problem) -> float:
+    work = next(w for w in problem.workloads if w.name == row["work"])
+    hours = float(row["duration_h"])
+    if isinstance(work, Fixed | Serve):
+        return hours
+    return hours * work.runs.value / (1 if work.runs.per_month else problem.horizon)
+
+
+def _job_kwh(pool: dict[str, Any], row: dict[str, Any], problem: Problem) -> float:
+    work = next(w for w in problem.workloads if w.name == row["work"])
+    busy = pool["training_gpu_w"] if work.kind in ("pretrain", "finetune") else pool["serving_gpu_w"]
+    extra_w = max(0.0, busy - pool["idle_gpu_w"]) * row["gpus"]
+    return float(extra_w * pool["pue"] / 1000 * _hours_per_month(row, problem) * problem.horizon)
+
+
+def _price(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "price_per_hour": f"{row['price']:.6g}",
+        "price_currency": row["price_currency"],
+        "price_as_of": row["as_of"],
+        "price_confidence": row["confidence"],
+        "price_source": row["source"],
+        "starred": row["confidence"] in LOW_TRUST,
+    }
+
+
+def _line(
+    pool: dict[str, Any],
+    row: dict[str, Any],
+    part: str,
+    count: int,
+    unit: int,
+    names: dict[str, int] | None = None,
+) -> Item:
+    machine = part in ("server", "rental")
+    title = f"{pool['provider']} {pool['offer']}" if pool["kind"] == "rental" else str(pool["offer"])
+    labels = {
+        "maintenance": "maintenance",
+        "space": "space",
+        "energy": "electricity, idle draw",
+        "residual": "residual value",
+    }
+    price = _price(row) if machine else {}
+    if part == "server":
+        price.pop("price_per_hour")
+    return Item(
+        item=title if machine else f"{labels[part]}: {title}",
+        kind=KIND_OF[part],
+        quantity=count,
+        billing=billing_label(row) if machine else "over the horizon",
+        site=str(pool["site"] or pool["region"]),
+        unit_cost=money(unit),
+        total_cost=money(unit * count),
+        power_w=pool["it_w"] * count if part == "server" else None,
+        pool=pool["pool"],
+        accelerator=pool["accelerator"] if machine else None,
+        accelerators=pool["gpus"] * count if machine else None,
+        provider=pool["provider"] if machine else None,
+        quantity_by_period=names,
+        parts=tuple(pool["parts"]) if part == "server" else (),
+        **price,
+    )

@@ -1,0 +1,187 @@
+"""Problem x catalogue -> Candidates: pools, ways to hold them, replicas and job options, and why the rest was dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName, Serve
+from solver.candidates.jobs import batch_options, fixed_options, training_options
+from solver.candidates.money import (
+    Terms,
+    held_capacity,
+    money_terms,
+    option_money,
+    replica_money,
+    site_frame,
+    with_watts,
+)
+from solver.candidates.pools import build_pools
+from solver.candidates.reduce import reduce_options, reduce_pools, reduce_replicas
+from solver.candidates.serving import serving_candidates
+from solver.candidates.terms import Period, Rule, effective_rules, load_periods
+from solver.features.speed_tables import SpeedTables
+
+__all__ = ["Candidates", "build_candidates", "reduced"]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Everything that could be chosen. Frames are keyed by `pool` and `row`; money is in the problem's currency.
+
+    `unserved` names workloads without any candidate; then no plan exists and the solver is not started.
+    """
+
+    problem: Problem
+    periods: tuple[Period, ...]
+    terms: Terms
+    pools: pl.DataFrame
+    capacity: pl.DataFrame
+    prices: pl.DataFrame
+    replicas: pl.DataFrame
+    options: pl.DataFrame
+    dropped: pl.DataFrame
+    dominated: int
+    rules: dict[RuleName, Rule]
+    assumed: tuple[str, ...]
+    unserved: tuple[str, ...]
+
+
+def build_candidates(
+    problem: Problem, catalog: Catalog, base_dir: Path, user_measurements: pl.DataFrame | None = None
+) -> Candidates:
+    """Compile a problem and a catalogue into candidates; nothing is reduced yet (see `reduced`).
+
+    Raises
+    ------
+    catalogs.errors.UnknownName
+        For a model or accelerator that the catalogue does not know.
+    """
+    periods = load_periods(problem, catalog)
+    terms = money_terms(problem, periods)
+    rules = effective_rules(problem, catalog)
+    tables = SpeedTables.of(catalog, user_measurements)
+    found = build_pools(problem, catalog, tables)
+    sites, assumed = site_frame(problem, catalog)
+    pools = with_watts(found.pools, sites, catalog, tables)
+
+    replicas, options, dropped, unserved = [], [], [found.dropped], []
+    for work in problem.workloads:
+        if isinstance(work, Serve):
+            mine, gone = serving_candidates(work, pools, catalog, tables, base_dir, rules)
+            if not mine.is_empty():
+                replicas.append(mine)
+        else:
+            mine, gone = _job(work, problem, pools, catalog, tables, base_dir, rules)
+            if not mine.is_empty():
+                mine = option_money(mine, work, pools, found.capacity, terms)
+                options.append(mine)
+        if mine.is_empty():
+            unserved.append(work.name)
+        dropped.append(gone)
+    all_replicas = pl.concat(replicas, how="diagonal_relaxed").with_row_index("row") if replicas else pl.DataFrame()
+    if not all_replicas.is_empty():
+        all_replicas = replica_money(all_replicas, pools, terms)
+    all_options = pl.concat(options, how="diagonal_relaxed").with_row_index("row") if options else pl.DataFrame()
+    capacity = held_capacity(found.capacity, pools, problem, catalog, terms)
+    return Candidates(
+        problem=problem,
+        periods=periods,
+        terms=terms,
+        pools=pools,
+        capacity=capacity,
+        prices=found.capacity,
+        replicas=all_replicas,
+        options=all_options,
+        dropped=pl.concat(dropped),
+        dominated=0,
+        rules=rules,
+        assumed=tuple(assumed),
+        unserved=tuple(unserved),
+    )
+
+
+def _job(
+    work: Pretrain | Finetune | Batch | Fixed,
+    problem: Problem,
+    pools: pl.DataFrame,
+    catalog: Catalog,
+    tables: SpeedTables,
+    base_dir: Path,
+    rules: dict[RuleName, Rule],
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    if isinstance(work, Pretrain | Finetune):
+        return training_options(work, problem, pools, catalog, tables, base_dir, rules)
+    if isinstance(work, Batch):
+        return batch_options(work, problem, pools, catalog, tables, base_dir, rules)
+    return fixed_options(work, pools, catalog)
+
+
+def reduced(found: Candidates, without_accelerator: str | None = None, *, prune: bool = True) -> Candidates:
+    """Candidates without rows that another beats (exact), after leaving out one accelerator where asked.
+
+    Parameters
+    ----------
+    without_accelerator : str, optional
+        For the runner-up: pools of this accelerator are taken out first, so that what they dominated comes back.
+    prune : bool
+        False keeps dominated rows (for tests that compare).
+    """
+    pools, replicas, options = found.pools, found.replicas, found.options
+    if without_accelerator is not None:
+        pools = pools.filter(pl.col("accelerator") != without_accelerator)
+        names = pools["pool"].implode()
+        replicas = replicas if replicas.is_empty() else replicas.filter(pl.col("pool").is_in(names))
+        options = options if options.is_empty() else options.filter(pl.col("pool").is_in(names))
+    before = replicas.height + options.height
+    capacity = found.capacity
+    if prune:
+        objective = found.problem.objective
+        extra = {"time": ["duration_h"], "power": ["draw_w"], "carbon": ["carbon"]}.get(objective, [])
+        if not options.is_empty():
+            draw = pools.select("pool", node_w="facility_w")
+            options = (
+                options.join(draw, on="pool", how="left")
+                .with_columns(draw_w=pl.col("node_w") * pl.col("nodes"))
+                .drop("node_w")
+            )
+            free = pools.filter(pl.col("node_limit").is_null())["pool"]
+            options = reduce_options(options, free, extra)
+        if not replicas.is_empty():
+            replicas = reduce_replicas(replicas)
+        pooled = options if options.is_empty() else options.filter("pooled")
+        in_use = _names(replicas, pooled)
+        lost = reduce_pools(
+            pools.filter(pl.col("pool").is_in(in_use.implode())), capacity, replicas, pooled, extra
+        ).implode()
+        replicas = replicas if replicas.is_empty() else replicas.filter(~pl.col("pool").is_in(lost))
+        options = options if options.is_empty() else options.filter(~(pl.col("pooled") & pl.col("pool").is_in(lost)))
+    held = _names(replicas, options if options.is_empty() else options.filter("pooled"))
+    every = _names(replicas, options)
+    return Candidates(
+        problem=found.problem,
+        periods=found.periods,
+        terms=found.terms,
+        pools=pools.filter(pl.col("pool").is_in(every.implode())),
+        capacity=capacity.filter(pl.col("pool").is_in(held.implode())),
+        prices=found.prices,
+        replicas=replicas,
+        options=options,
+        dropped=found.dropped,
+        dominated=before - replicas.height - options.height,
+        rules=found.rules,
+        assumed=found.assumed,
+        unserved=tuple(w.name for w in found.problem.workloads if w.name not in _works(replicas, options)),
+    )
+
+
+def _names(*frames: pl.DataFrame) -> pl.Series:
+    parts = [f["pool"] for f in frames if not f.is_empty()]
+    return pl.concat(parts).unique().sort() if parts else pl.Series("pool", [], pl.String)
+
+
+def _works(*frames: pl.DataFrame) -> set[str]:
+    return {name for f in frames if not f.is_empty() for name in f["work"].unique()}

@@ -1,0 +1,295 @@
+"""Money, watts and grams on the candidate frames, as floats in the problem's currency.
+
+Lists run over load periods; a commitment's lists have one entry. `cash` is paid over the horizon, `cost` the same with the
+policy's discount rate, `monthly` one month's payment, `capex` the part paid up front.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem
+from solver.candidates.frames import fx_rates, money_in
+from solver.candidates.terms import HOURS_PER_MONTH, Period, assumption
+from solver.features.cost import billed_hours, discount_months, paid_months
+from solver.features.power import host_overhead_share, with_gpu_power
+from solver.features.speed_tables import SpeedTables
+
+HELD_BY_HOUR = ("on_demand", "spot")
+HIRED = ("on_demand", "spot", "capacity_block")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What turns prices and watts of this problem into money."""
+
+    horizon: float  # [months]
+    discounted: float  # present value of one unit a month over the horizon [months]
+    periods: tuple[Period, ...]
+
+    @property
+    def hours(self) -> list[float]:
+        return [p.hours_per_month for p in self.periods]
+
+
+def money_terms(problem: Problem, periods: tuple[Period, ...]) -> Terms:
+    """Horizon, discounting and periods of a problem."""
+    return Terms(problem.horizon, discount_months(problem.horizon, problem.policy.discount_rate), periods)
+
+
+def site_frame(problem: Problem, catalog: Catalog) -> tuple[pl.DataFrame, list[str]]:
+    """Electricity, PUE, carbon and space of own sites with the catalogue's figures where the problem gives none.
+
+    Returns
+    -------
+    sites : site, pue, energy_price [money/kWh], carbon_g_per_kwh, space_per_kw_month [money]
+    assumed : list of str
+        What was assumed, for the report.
+    """
+    rates = fx_rates(catalog, problem.currency)
+    usd = rates.filter(pl.col("price_currency") == "USD")["rate_to_problem"]
+    per_usd = float(usd[0]) if usd.len() else 1.0
+    rows, assumed = [], []
+    for site in problem.sites:
+        pue = site.pue
+        if pue is None:
+            pue = assumption(catalog, "own_room_pue")
+            assumed.append(f"sites.{site.name}.pue: {pue:g} (catalogue average; state the room's own)")
+        if site.electricity is not None:
+            price = money_in(site.electricity, rates)
+        else:
+            known = catalog.electricity.filter(pl.col("country") == (site.country or "")).sort(
+                "region", nulls_last=False
+            )
+            usd_price = (
+                float(known["price_per_kwh_usd"][0]) if known.height else assumption(catalog, "electricity_usd_per_kwh")
+            )
+            price = usd_price * per_usd
+            assumed.append(
+                f"sites.{site.name}.electricity: {price:.3f} {problem.currency}/kWh (catalogue, {site.country or 'country not given'})"
+            )
+        grams = site.carbon
+        if grams is None:
+            known = catalog.carbon.filter(pl.col("country") == (site.country or ""))
+            grams = float(known["g_per_kwh"][0]) if known.height else assumption(catalog, "carbon_g_per_kwh")
+        space = 0.0 if site.space is None else money_in(site.space, rates)
+        rows.append(
+            {
+                "site": site.name,
+                "pue": pue,
+                "energy_price": price,
+                "carbon_g_per_kwh": grams,
+                "space_per_kw_month": space,
+            }
+        )
+    schema = {
+        "site": pl.String,
+        "pue": pl.Float64,
+        "energy_price": pl.Float64,
+        "carbon_g_per_kwh": pl.Float64,
+        "space_per_kw_month": pl.Float64,
+    }
+    return pl.DataFrame(rows, schema=schema), assumed
+
+
+def with_watts(pools: pl.DataFrame, sites: pl.DataFrame, catalog: Catalog, tables: SpeedTables) -> pl.DataFrame:
+    """Add it_w, facility_w (nameplate of a node), idle_w (drawn by an idle node) and GPU watts by phase [W].
+
+    Own machines: nameplate of their parts. Rented ones: rated power of the cards plus the usual host share, behind a
+    hyperscale PUE: an estimate that only the power and carbon objectives read.
+    """
+    cards = catalog.accelerators.select("accelerator", "tdp_w")
+    phases = pl.DataFrame({"phase": ["mixed", "training", "idle"]})
+    watts = with_gpu_power(cards.filter(pl.col("tdp_w").is_not_null()).join(phases, how="cross"), tables)
+    by_phase = watts.pivot(on="phase", index="accelerator", values="gpu_expected_w", aggregate_function="first").rename(
+        {"mixed": "serving_gpu_w", "training": "training_gpu_w", "idle": "idle_gpu_w"}
+    )
+    host = host_overhead_share(tables)
+    draw = assumption(catalog, "host_draw_share")
+    rented_pue = assumption(catalog, "rented_pue")
+    own = pl.col("site").is_not_null()
+    rented_host_w = pl.col("tdp_w") * pl.col("gpus") * host
+    return (
+        pools.join(cards, on="accelerator", how="left")
+        .join(by_phase, on="accelerator", how="left")
+        .join(sites, on="site", how="left")
+        .join(catalog.carbon.select("country", grid_g="g_per_kwh"), on="country", how="left")
+        .with_columns(
+            pue=pl.col("pue").fill_null(rented_pue),
+            energy_price=pl.col("energy_price").fill_null(0.0),
+            space_per_kw_month=pl.col("space_per_kw_month").fill_null(0.0),
+            carbon_g_per_kwh=pl.coalesce("carbon_g_per_kwh", "grid_g", pl.lit(assumption(catalog, "carbon_g_per_kwh"))),
+            host_nameplate_w=pl.when(own).then("host_nameplate_w").otherwise(rented_host_w).fill_null(0.0),
+            **{c: pl.col(c).fill_null(0.0) for c in ("serving_gpu_w", "training_gpu_w", "idle_gpu_w")},
+        )
+        .with_columns(
+            it_w=pl.when(own)
+            .then("nameplate_w")
+            .otherwise(pl.col("tdp_w").fill_null(0.0) * pl.col("gpus") + pl.col("host_nameplate_w"))
+        )
+        .with_columns(
+            facility_w=pl.col("it_w") * pl.col("pue"),
+            idle_w=pl.col("host_nameplate_w") * draw + pl.col("idle_gpu_w") * pl.col("gpus"),
+        )
+        .drop("grid_g")
+    )
+
+
+def per_watt_month(terms: Terms) -> pl.Expr:
+    """Money for one IT watt drawn through one month [money]."""
+    return pl.col("energy_price") * pl.col("pue") * HOURS_PER_MONTH / 1000.0
+
+
+def grams_per_watt_month() -> pl.Expr:
+    """Emissions of one IT watt drawn through one month [g CO2e]."""
+    return pl.col("carbon_g_per_kwh") * pl.col("pue") * HOURS_PER_MONTH / 1000.0
+
+
+def held_capacity(
+    capacity: pl.DataFrame, pools: pl.DataFrame, problem: Problem, catalog: Catalog, terms: Terms
+) -> pl.DataFrame:
+    """Ways to hold nodes with their money: commit, costs, cashes, monthlies (lists), capex, carbons, and bill components.
+
+    Components (money over the horizon of one node): server, maintenance, space, energy, residual (negative), rental.
+    """
+    share = assumption(catalog, "maintenance_share_per_year")
+    h, d = terms.horizon, terms.discounted
+    frame = capacity.filter(pl.col("billing") != "capacity_block").join(
+        pools.select("pool", "kind", "it_w", "idle_w", "pue", "energy_price", "carbon_g_per_kwh", "space_per_kw_month"),
+        on="pool",
+        how="inner",
+    )
+    here = pl.col("price") * pl.col("rate_to_problem")
+    bought = pl.col("billing") == "purchase"
+    own = pl.col("kind") != "rental"
+    by_hour = pl.col("billing").is_in(list(HELD_BY_HOUR))
+    months = paid_months(pl.col("term_months"), h, pro_rate=problem.policy.pro_rate_commitments)
+    frame = frame.with_columns(
+        commit=~by_hour,
+        c_server=pl.when(bought).then(here).otherwise(0.0),
+        c_residual=pl.when(bought).then(-here * problem.policy.residual_value).otherwise(0.0),
+        c_maintenance=pl.when(bought).then(here * share / 12 * h).otherwise(0.0),
+        c_space=pl.when(own).then(pl.col("space_per_kw_month") * pl.col("it_w") / 1000 * h).otherwise(0.0),
+        c_energy=pl.when(own).then(pl.col("idle_w") * per_watt_month(terms) * h).otherwise(0.0),
+        c_rental=pl.when(own | by_hour).then(0.0).otherwise(here * HOURS_PER_MONTH * months),
+        per_hour=pl.when(own).then(0.0).otherwise(here),
+    )
+    upfront = pl.col("c_rental") * pl.col("upfront_share")
+    running = pl.col("c_maintenance") + pl.col("c_space") + pl.col("c_energy")
+    residual_now = pl.col("c_residual") * (1 + problem.policy.discount_rate) ** (-h / 12)
+    rent_month = (pl.col("c_rental") - upfront) / months
+    cash = pl.col("c_server") + pl.col("c_residual") + running + pl.col("c_rental")
+    cost = pl.col("c_server") + residual_now + running * (d / h) + upfront + (pl.col("c_rental") - upfront) * (d / h)
+    grams = pl.col("idle_w") * grams_per_watt_month() * h
+    hours = terms.hours
+
+    def listed(once: pl.Expr, per_hour_factor: float) -> pl.Expr:
+        hourly = pl.concat_list([pl.col("per_hour") * (t * per_hour_factor) for t in hours])
+        return pl.when(pl.col("commit")).then(pl.concat_list(once)).otherwise(hourly)
+
+    return frame.with_columns(
+        capex=pl.col("c_server") + pl.when(pl.col("commit") & ~own).then(upfront).otherwise(0.0),
+        cashes=listed(cash, h),
+        costs=listed(cost, d),
+        monthlies=listed(pl.when(own).then(running / h).otherwise(rent_month), 1.0),
+        carbons=pl.when(pl.col("commit"))
+        .then(pl.concat_list(grams))
+        .otherwise(pl.concat_list([grams * (t / HOURS_PER_MONTH) for t in hours])),
+    ).with_row_index("row")
+
+
+def replica_money(replicas: pl.DataFrame, pools: pl.DataFrame, terms: Terms) -> pl.DataFrame:
+    """Add extra_w (watts a busy replica draws above idle) and energy (money per month of running it; 0 where rented)."""
+    watts = pools.select("pool", "serving_gpu_w", "idle_gpu_w", "energy_price", "pue", "carbon_g_per_kwh", "site")
+    extra = (pl.col("serving_gpu_w") - pl.col("idle_gpu_w")).clip(0.0) * pl.col("gpus")
+    return (
+        replicas.drop("site", strict=False)
+        .join(watts, on="pool", how="left")
+        .with_columns(
+            extra_w=extra,
+            energy=pl.when(pl.col("site").is_not_null()).then(extra * per_watt_month(terms)).otherwise(0.0),
+        )
+        .with_columns(carbon=extra * grams_per_watt_month())
+    )
+
+
+def option_money(
+    options: pl.DataFrame,
+    work: Pretrain | Finetune | Batch | Fixed,
+    pools: pl.DataFrame,
+    capacity: pl.DataFrame,
+    terms: Terms,
+) -> pl.DataFrame:
+    """Spread a job's options over the ways to pay, with cash, cost, monthly and carbon.
+
+    Hired: whole nodes by the hour for every run, at the offer's granularity and minimum. Pooled: on pools that can be
+    held under a commitment, where only the energy of running is paid, and only if runs one after another fit the month.
+    """
+    per_month = isinstance(work, Fixed) or work.runs.per_month
+    runs = 1.0 if isinstance(work, Fixed) else work.runs.value
+    repeats = runs * terms.horizon if per_month else runs
+    discounted = terms.discounted / terms.horizon if per_month else 1.0
+    place = pools.select(
+        "pool",
+        "site",
+        "pue",
+        "energy_price",
+        "carbon_g_per_kwh",
+        "training_gpu_w",
+        "serving_gpu_w",
+        "idle_gpu_w",
+        "it_w",
+        node_gpus="gpus",
+    )
+    frame = options.drop("site", "node_gpus", strict=False).join(place, on="pool", how="inner")
+    busy = pl.col("training_gpu_w") if isinstance(work, Pretrain | Finetune) else pl.col("serving_gpu_w")
+    extra_w = (busy - pl.col("idle_gpu_w")).clip(0.0) * pl.col("gpus")
+
+    prices = capacity.filter(pl.col("billing").is_in(list(HIRED)) & pl.col("pool").is_in(options["pool"].implode()))
+    hours = billed_hours(pl.col("duration_h"), pl.col("granularity_s"), pl.col("min_hours"))
+    hired = (
+        # A hired node is paid whole, so only the option that uses all of it is of interest, or a smaller job's only one.
+        frame.join(
+            prices.select("pool", "billing", "price", "rate_to_problem", "granularity_s", "min_hours"),
+            on="pool",
+            how="inner",
+        )
+        .with_columns(rent=pl.col("price") * pl.col("rate_to_problem") * hours * pl.col("nodes"))
+        .with_columns(
+            pooled=pl.lit(False),
+            cash=pl.col("rent") * repeats,
+            cost=pl.col("rent") * repeats * discounted,
+            monthly=pl.col("rent") * runs
+            if per_month
+            else pl.col("rent") * runs * (HOURS_PER_MONTH / (pl.col("duration_h") * runs)).clip(0.0, 1.0),
+            carbon=pl.col("it_w")
+            * pl.col("nodes")
+            * pl.col("duration_h")
+            * repeats
+            * pl.col("pue")
+            * pl.col("carbon_g_per_kwh")
+            / 1000,
+        )
+    )
+    committed = capacity.filter(~pl.col("billing").is_in(list(HIRED)))["pool"].unique()
+    room = HOURS_PER_MONTH / runs if per_month else terms.horizon * HOURS_PER_MONTH / runs
+    energy = extra_w * pl.col("duration_h") / HOURS_PER_MONTH * per_watt_month(terms)
+    pooled = (
+        frame.filter(pl.col("pool").is_in(committed.implode()) & (pl.col("duration_h") <= room * (1 + 1e-9)))
+        .with_columns(
+            pooled=pl.lit(True),
+            billing=pl.lit("held"),
+            each=pl.when(pl.col("site").is_not_null()).then(energy).otherwise(0.0),
+        )
+        .with_columns(
+            cash=pl.col("each") * repeats,
+            cost=pl.col("each") * repeats * discounted,
+            monthly=pl.col("each") * runs,
+            carbon=extra_w * pl.col("duration_h") / HOURS_PER_MONTH * grams_per_watt_month() * repeats,
+        )
+    )
+    shared = [*options.columns, "pooled", "billing", "cash", "cost", "monthly", "carbon"]
+    return pl.concat([hired.select(shared), pooled.select(shared)])

@@ -1,0 +1,117 @@
+"""Rented pools: cloud offers under their billing modes, spot as a pool of its own."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.schema import Problem
+from solver.candidates.frames import (
+    CAPACITY_COLUMNS,
+    Pools,
+    limit_reasons,
+    split_by_reason,
+    typed_capacity,
+    typed_pools,
+)
+from solver.candidates.terms import allowed, assumption, has_tags, trusted
+
+
+def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Pools:
+    limits, policy = problem.limits, problem.policy
+    vendors = catalog.accelerators.select("accelerator", "vendor")
+    offers = catalog.offers.join(vendors, on="accelerator", how="left")
+    reasons = limit_reasons(problem, catalog)
+    if limits.providers is not None:
+        lower = pl.col("provider").str.to_lowercase()
+        allow = None if limits.providers.allow is None else [p.lower() for p in limits.providers.allow]
+        reasons.append(
+            (
+                ~allowed(lower, allow, [p.lower() for p in limits.providers.deny]),
+                "provider not allowed (limits.providers)",
+            )
+        )
+    if limits.countries is not None:
+        reasons.append((pl.col("country").is_null(), "country of the offer unknown (limits.countries)"))
+        reasons.append((~allowed(pl.col("country"), limits.countries, ()), "country not allowed (limits.countries)"))
+    if limits.regions is not None:
+        reasons.append(
+            (
+                ~allowed(pl.col("region"), limits.regions.allow, limits.regions.deny),
+                "region not allowed (limits.regions)",
+            )
+        )
+    if limits.compliance:
+        reasons.append(
+            (
+                ~has_tags(pl.col("compliance"), limits.compliance),
+                "compliance tags missing (limits.compliance)",
+            )
+        )
+    if not policy.include_doubtful:
+        reasons.append((pl.col("doubtful"), "row marked doubtful in the catalogue (policy.include_doubtful)"))
+    reasons.append((~pl.col("offer_id").is_in(catalog.prices["offer_id"].implode()), "no price known"))
+    kept, dropped = split_by_reason(offers, reasons, "offer_id")
+
+    modes = problem.billing_modes
+    prices, dropped_prices = split_by_reason(
+        catalog.prices.join(kept.select("offer_id"), on="offer_id", how="semi")
+        .rename({"currency": "price_currency"})
+        .join(rates, on="price_currency", how="left"),
+        [
+            (~pl.col("billing").is_in(list(modes)), "billing mode not in policy (policy.billing)"),
+            (pl.col("rate_to_problem").is_null(), "no exchange rate for the price's currency"),
+            (
+                ~trusted("confidence", policy.min_confidence),
+                "price below the confidence asked for (policy.min_confidence)",
+            ),
+            (
+                (pl.col("billing") == "spot") & (pl.col("interruption_per_month") >= 1),
+                "spot is always interrupted",
+            ),
+        ],
+        "offer_id",
+    )
+    default_interruption = assumption(catalog, "spot_interruption_per_month")
+    spot = pl.col("billing") == "spot"
+    capacity = prices.with_columns(
+        pool=pl.when(spot).then(pl.col("offer_id") + "#spot").otherwise(pl.col("offer_id")),
+        price=pl.col("price_per_hour"),
+        interruption_per_month=pl.when(spot).then(pl.col("interruption_per_month").fill_null(default_interruption)),
+    )
+    held = capacity.unique("pool", keep="first", maintain_order=True).select(
+        "pool", "offer_id", "interruption_per_month"
+    )
+    pools = held.join(kept, on="offer_id", how="inner").with_columns(
+        kind=pl.lit("rental"),
+        gpus=pl.col("accelerator_count").cast(pl.Int64),
+        # A vCPU is one thread: two of them make a core.
+        cores=pl.col("vcpus") / 2,
+        ram_gib=pl.col("ram_gib").cast(pl.Float64),
+        nvme_tb=pl.col("local_storage_tb").cast(pl.Float64),
+        nvme_gb_s=pl.lit(None, pl.Float64),
+        network_gbps=pl.col("network_gbps").cast(pl.Float64),
+        site=pl.lit(None, pl.String),
+        spot=pl.col("pool").str.ends_with("#spot"),
+        complete=pl.lit(True),
+        nameplate_w=pl.lit(0.0),
+        host_nameplate_w=pl.lit(0.0),
+        node_limit=_quota(problem),
+        parts=pl.lit([], pl.List(pl.String)),
+    )
+    return Pools(
+        typed_pools(pools), typed_capacity(capacity.select(CAPACITY_COLUMNS)), pl.concat([dropped, dropped_prices])
+    )
+
+
+def _quota(problem: Problem) -> pl.Expr:
+    """Smallest quota that names the offer, as `offer`, `provider/offer` or `provider/offer/region`; null: no quota."""
+    limits = []
+    for quota in problem.limits.quota:
+        named = pl.any_horizontal(
+            pl.col("offer") == quota.offer,
+            pl.col("provider") + "/" + pl.col("offer") == quota.offer,
+            pl.col("offer_id") == quota.offer,
+        )
+        limits.append(pl.when(named).then(pl.lit(quota.max, pl.Int64)))
+    return pl.min_horizontal(limits) if limits else pl.lit(None, pl.Int64)

@@ -1,0 +1,257 @@
+"""The rules of the model, one function each; `CONSTRAINTS` lists the whole model on one screen.
+
+Symbols: w service, b request-size bucket, p load period, k replica kind, o pool, c commitment, e hourly way, q option
+of a job. n[o,p] = sum of C[c] + sum of E[e,p] are the nodes of pool o held in period p.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ortools.sat.python import cp_model
+
+from solver.instance import DEMAND_UNIT, LOAD_UNIT, Instance
+
+Expr = cp_model.LinearExpr
+
+
+def total(terms: Iterable[Any]) -> Expr:
+    """Sum of linear terms as an expression, also where there are none."""
+    return cp_model.LinearExpr.sum([*terms, 0])
+
+
+@dataclass(frozen=True)
+class Variables:
+    """C[c], E[e,p], R[k,p], F[k,b,p] (services with several buckets only), x[q], and used[o] (any node held or hired)."""
+
+    commit: dict[int, cp_model.IntVar]
+    hourly: dict[tuple[int, int], cp_model.IntVar]
+    replicas: dict[tuple[int, int], cp_model.IntVar]
+    load: dict[tuple[int, int, int], cp_model.IntVar]
+    chosen: dict[int, cp_model.IntVar]
+    used: dict[int, cp_model.IntVar]
+
+
+@dataclass(frozen=True)
+class Context:
+    """A model under construction with its instance and variables."""
+
+    model: cp_model.CpModel
+    instance: Instance
+    variables: Variables
+
+    def nodes(self, pool: int, period: int) -> Expr:
+        """n[o,p]: nodes of the pool held in the period."""
+        terms: list[Expr] = []
+        for i in self.instance.pool_capacities(pool):
+            if self.instance.capacities[i].commit:
+                terms.append(self.variables.commit[i])
+            else:
+                terms.append(self.variables.hourly[i, period])
+        return total(terms)
+
+    def period_range(self) -> range:
+        return range(len(self.instance.periods))
+
+
+def required(demand: int) -> int:
+    """What must be covered of a scaled demand: all of it less the coverage slack (COVERAGE_SLACK, relative)."""
+    return demand - demand // 1_000_000
+
+
+def coverage(ctx: Context) -> None:
+    """Every demand is served: sum_k rate[k,b] F[k,b,p] >= demand[w,b,p] (R in place of F where w has one bucket)."""
+    for w, service in enumerate(ctx.instance.services):
+        kinds = [k for k, r in enumerate(ctx.instance.replicas) if r.work == w]
+        for b, by_period in enumerate(service.demand):
+            for p, demand in enumerate(by_period):
+                if demand == 0:
+                    continue
+                if len(service.demand) == 1:
+                    supply = total(ctx.instance.replicas[k].rate[b] * ctx.variables.replicas[k, p] for k in kinds)
+                    ctx.model.add(supply >= required(demand))
+                else:
+                    # One unit of F is 1/LOAD_UNIT replica; both sides are divided by 10 so that sums stay far from 2^63.
+                    supply = total(ctx.instance.replicas[k].rate[b] // 10 * ctx.variables.load[k, b, p] for k in kinds)
+                    ctx.model.add(supply >= required(demand) // 10 * LOAD_UNIT)
+
+
+def replica_capacity(ctx: Context) -> None:
+    """A replica's time is shared among buckets: sum_b F[k,b,p] <= LOAD_UNIT R[k,p]."""
+    for k, replica in enumerate(ctx.instance.replicas):
+        buckets = len(ctx.instance.services[replica.work].demand)
+        if buckets == 1:
+            continue
+        for p in ctx.period_range():
+            if (k, p) in ctx.variables.replicas:
+                loads = [ctx.variables.load[k, b, p] for b in range(buckets)]
+                ctx.model.add(total(loads) <= LOAD_UNIT * ctx.variables.replicas[k, p])
+
+
+def packing(ctx: Context) -> None:
+    """Replicas and pooled jobs fit on the nodes held: sum_k gpus_k R[k,p] + sum_q gpus_q x[q] <= gpus_o n[o,p].
+
+    Exact because the replica sizes of a pool form a divisor chain that divides its node (see candidates), and larger
+    ones take whole nodes.
+    """
+    kinds: dict[int, list[int]] = defaultdict(list)
+    for k, replica in enumerate(ctx.instance.replicas):
+        kinds[replica.pool].append(k)
+    pooled: dict[int, list[int]] = defaultdict(list)
+    for q, option in enumerate(ctx.instance.options):
+        if option.pooled:
+            pooled[option.pool].append(q)
+    for o in sorted(set(kinds) | set(pooled)):
+        for p in ctx.period_range():
+            taken = total(ctx.instance.replicas[k].gpus * ctx.variables.replicas[k, p] for k in kinds[o])
+            taken = taken + total(ctx.instance.options[q].gpus * ctx.variables.chosen[q] for q in pooled[o])
+            ctx.model.add(taken <= ctx.instance.pools[o].gpus * ctx.nodes(o, p))
+
+
+def jobs(ctx: Context) -> None:
+    """Every job runs in exactly one way: sum_q x[q] = 1."""
+    for w in range(len(ctx.instance.jobs)):
+        ctx.model.add_exactly_one(ctx.variables.chosen[q] for q, o in enumerate(ctx.instance.options) if o.work == w)
+
+
+def redundancy(ctx: Context) -> None:
+    """After the loss of any one node demand still holds, whichever way replicas were spread over nodes.
+
+    For every pool o: supply - (what one full node carries) >= demand, or the supply outside o covers it alone. With
+    several request sizes supply is counted by the blended rate, which is sufficient (every replica serves the mix).
+    """
+    for w, service in enumerate(ctx.instance.services):
+        if not service.redundant:
+            continue
+        kinds = [k for k, r in enumerate(ctx.instance.replicas) if r.work == w]
+        pools = sorted({ctx.instance.replicas[k].pool for k in kinds})
+        for p in ctx.period_range():
+            demand = service.demand[0][p]
+            if demand == 0:
+                continue
+            supply = total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in kinds)
+            for o in pools:
+                here = [k for k in kinds if ctx.instance.replicas[k].pool == o]
+                lost = max(ctx.instance.replicas[k].node_blend for k in here)
+                inside = total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in here)
+                whole = ctx.model.new_bool_var(f"lose_pool[{w},{p},{o}]")
+                ctx.model.add(supply - lost >= required(demand)).only_enforce_if(~whole)
+                ctx.model.add(supply - inside >= required(demand)).only_enforce_if(whole)
+
+
+def spot_share(ctx: Context) -> None:
+    """Were all spot nodes lost at once, 1 - share of every demand would still be served by the others.
+
+    Jobs, which can wait, are not counted. Stated on what firm nodes serve, not on node counts, so that idle cheap
+    nodes cannot buy room for spot.
+    """
+    firm_ppm = 1_000_000 - ctx.instance.spot_share_ppm
+    if firm_ppm <= 0:
+        return
+    for w, service in enumerate(ctx.instance.services):
+        kinds = [k for k, r in enumerate(ctx.instance.replicas) if r.work == w]
+        if not any(ctx.instance.pools[ctx.instance.replicas[k].pool].spot for k in kinds):
+            continue
+        firm = [k for k in kinds if not ctx.instance.pools[ctx.instance.replicas[k].pool].spot]
+        for p in ctx.period_range():
+            demand = service.demand[0][p]
+            if demand:
+                supply = total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in firm)
+                ctx.model.add(supply >= required(demand) * firm_ppm // 1_000_000)
+
+
+def node_limits(ctx: Context) -> None:
+    """Quotas and counts of owned machines: nodes held, and nodes that jobs hire beside them, stay within them."""
+    inst = ctx.instance
+    groups: list[tuple[tuple[int, ...], int]] = [
+        ((o,), pool.node_limit) for o, pool in enumerate(inst.pools) if pool.node_limit is not None
+    ]
+    groups += [(quota.pools, quota.max_nodes) for quota in inst.quotas]
+    for pools, most in groups:
+        hired = total(
+            option.nodes * ctx.variables.chosen[q]
+            for q, option in enumerate(inst.options)
+            if option.pool in pools and not option.pooled
+        )
+        for p in ctx.period_range():
+            ctx.model.add(total(ctx.nodes(o, p) for o in pools) + hired <= most)
+
+
+def site_power(ctx: Context) -> None:
+    """Nameplate of all nodes at a site, idle ones included, before and after PUE, and summed over sites."""
+    everywhere: list[Expr] = []
+    for s, site in enumerate(ctx.instance.sites):
+        here = [(i, c) for i, c in enumerate(ctx.instance.capacities) if ctx.instance.pools[c.pool].site == s]
+        if site.limit_it_w is not None:
+            ctx.model.add(
+                total(ctx.instance.pools[c.pool].it_w * ctx.variables.commit[i] for i, c in here) <= site.limit_it_w
+            )
+        facility = total(ctx.instance.pools[c.pool].facility_w * ctx.variables.commit[i] for i, c in here)
+        everywhere.append(facility)
+        if site.limit_facility_w is not None:
+            ctx.model.add(facility <= site.limit_facility_w)
+    if ctx.instance.limit_power_w is not None:
+        ctx.model.add(total(everywhere) <= ctx.instance.limit_power_w)
+
+
+def money(ctx: Context, part: str) -> Expr:
+    """Linear expression of one kind of money [cents]: cost (objective), cash (over the horizon), capex, monthly."""
+    inst, var = ctx.instance, ctx.variables
+    terms: list[Expr] = []
+    for i, c in enumerate(inst.capacities):
+        amounts: tuple[int, ...] = (c.capex,) if part == "capex" else getattr(c, part)
+        if c.commit:
+            terms.append(amounts[0] * var.commit[i])
+        elif part != "capex":
+            terms.extend(amounts[p] * var.hourly[i, p] for p in ctx.period_range())
+    if part != "capex":
+        for (k, p), count in var.replicas.items():
+            amount = getattr(inst.replicas[k], part)[p]
+            if amount:
+                terms.append(amount * count)
+        terms.extend(getattr(o, part) * var.chosen[q] for q, o in enumerate(inst.options))
+    return total(terms)
+
+
+def budget(ctx: Context) -> None:
+    """Capex, the highest month, and all payments over the horizon stay within their caps."""
+    for part, limit in (
+        ("capex", ctx.instance.limit_capex),
+        ("monthly", ctx.instance.limit_monthly),
+        ("cash", ctx.instance.limit_total),
+    ):
+        if limit is not None:
+            ctx.model.add(money(ctx, part) <= limit)
+
+
+def pool_use(ctx: Context) -> None:
+    """used[o] is 1 as soon as a node of the pool is held or hired."""
+    inst, var = ctx.instance, ctx.variables
+    for i, c in enumerate(inst.capacities):
+        if c.commit:
+            ctx.model.add(var.commit[i] <= c.max_nodes * var.used[c.pool])
+        else:
+            for p in ctx.period_range():
+                ctx.model.add(var.hourly[i, p] <= c.max_nodes * var.used[c.pool])
+    for q, option in enumerate(inst.options):
+        if not option.pooled:
+            ctx.model.add_implication(var.chosen[q], var.used[option.pool])
+
+
+CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
+    coverage,
+    replica_capacity,
+    packing,
+    jobs,
+    redundancy,
+    spot_share,
+    node_limits,
+    site_power,
+    budget,
+    pool_use,
+)
+
+assert DEMAND_UNIT % 10 == 0

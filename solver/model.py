@@ -1,0 +1,78 @@
+"""Instance -> CP-SAT model. The model only iterates over prepared integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from solver.constraints import CONSTRAINTS, Context, Expr, Variables
+from solver.instance import LOAD_UNIT, Instance
+from solver.objective import OBJECTIVES, cost, distinct_pools, power
+
+
+@dataclass(frozen=True)
+class PlanModel:
+    """A built model with the context that its parts are read from."""
+
+    context: Context
+    objective: Expr
+
+    @property
+    def model(self) -> cp_model.CpModel:
+        return self.context.model
+
+
+def build_model(instance: Instance) -> PlanModel:
+    """Create variables, every constraint and the objective of an instance."""
+    model = cp_model.CpModel()
+    context = Context(model, instance, _variables(model, instance))
+    for constraint in CONSTRAINTS:
+        constraint(context)
+    objective = OBJECTIVES[instance.objective](context)
+    model.minimize(objective)
+    return PlanModel(context, objective)
+
+
+def tie_break_model(instance: Instance, best: int) -> PlanModel:
+    """Among plans no worse than `best`: the cheapest, then fewest pools, then least power (one weighted sum)."""
+    model = cp_model.CpModel()
+    context = Context(model, instance, _variables(model, instance))
+    for constraint in CONSTRAINTS:
+        constraint(context)
+    model.add(OBJECTIVES[instance.objective](context) <= best)
+    watts = power(context)
+    ceiling = 1 + sum(p.facility_w for p in instance.pools) * max([1, *(c.max_nodes for c in instance.capacities)])
+    ties = ceiling * distinct_pools(context) + watts
+    if instance.objective != "cost":
+        # Another objective leaves money open: among its optima the cheapest is wanted first.
+        model.minimize(cost(context) * 1000 + distinct_pools(context))
+    else:
+        model.minimize(ties)
+    return PlanModel(context, ties)
+
+
+def _variables(model: cp_model.CpModel, instance: Instance) -> Variables:
+    periods = range(len(instance.periods))
+    commit: dict[int, cp_model.IntVar] = {}
+    hourly: dict[tuple[int, int], cp_model.IntVar] = {}
+    for i, c in enumerate(instance.capacities):
+        if c.commit:
+            commit[i] = model.new_int_var(0, c.max_nodes, f"C[{i}]")
+        else:
+            for p in periods:
+                hourly[i, p] = model.new_int_var(0, c.max_nodes, f"E[{i},{p}]")
+    replicas: dict[tuple[int, int], cp_model.IntVar] = {}
+    load: dict[tuple[int, int, int], cp_model.IntVar] = {}
+    for k, r in enumerate(instance.replicas):
+        service = instance.services[r.work]
+        for p in periods:
+            wanted = any(by_period[p] for by_period in service.demand)
+            replicas[k, p] = model.new_int_var(0, r.max_count if wanted else 0, f"R[{k},{p}]")
+            if len(service.demand) > 1:
+                for b in range(len(service.demand)):
+                    top = LOAD_UNIT * r.max_count if service.demand[b][p] and r.rate[b] else 0
+                    load[k, b, p] = model.new_int_var(0, top, f"F[{k},{b},{p}]")
+    chosen = {q: model.new_bool_var(f"x[{q}]") for q in range(len(instance.options))}
+    used = {o: model.new_bool_var(f"used[{o}]") for o in range(len(instance.pools))}
+    return Variables(commit, hourly, replicas, load, chosen, used)

@@ -1,0 +1,106 @@
+"""Names in a problem against the catalogue: each model, accelerator, provider ... that it does not hold."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+
+from catalogs.catalog import Catalog
+from catalogs.errors import UnknownName
+from catalogs.model_config import ConfigError
+from catalogs.models import resolve_model
+from catalogs.names import match_accelerators, suggest_accelerators
+from problems.issues import Issue
+from problems.load import LoadedProblem
+from problems.schema import Batch, Fixed, ModelRef, Pick, Serve, TrainingBase
+
+Fault = tuple[str, Exception]
+
+
+def unknown_names(loaded: LoadedProblem, catalog: Catalog) -> list[Issue]:
+    """Look every name of a problem up.
+
+    Returns
+    -------
+    list of Issue
+        What is unknown, each at its place in the file; in the order of the problem.
+    """
+    faults = [*_workloads(loaded, catalog), *_owned(loaded, catalog), *_limits(loaded, catalog)]
+    return [loaded.issue(field, str(error)) for field, error in faults]
+
+
+def _workloads(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
+    engines = catalog.engines["engine"].unique().to_list()
+    for workload in loaded.problem.workloads:
+        field = f"workloads.{workload.name}"
+        if isinstance(workload, Serve | Batch):
+            if workload.model is not None:
+                yield from _model(f"{field}.model", workload.model, loaded, catalog)
+            yield from _listed([(f"{field}.engine", workload.engine)], engines, "engine")
+            measured = [(f"{field}.measured.{i}.accelerator", m.accelerator) for i, m in enumerate(workload.measured)]
+            yield from _accelerators(measured, catalog)
+        elif isinstance(workload, TrainingBase):
+            yield from _model(f"{field}.model", workload.model, loaded, catalog)
+        elif isinstance(workload, Fixed):
+            asked = workload.accelerator
+            if isinstance(asked, str):
+                yield from _accelerators([(f"{field}.accelerator", asked)], catalog)
+            elif isinstance(asked, tuple):
+                yield from _accelerators(_items(f"{field}.accelerator", asked), catalog)
+            providers = catalog.offers["provider"].unique().to_list()
+            yield from _listed(_items(f"{field}.providers", workload.providers or ()), providers, "provider")
+        yield from _accelerators(_picked(f"{field}.accelerators", workload.accelerators, loaded), catalog)
+
+
+def _owned(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
+    for number, owned in enumerate(loaded.problem.owned):
+        yield from _accelerators([(f"owned.{number}.accelerator", owned.accelerator)], catalog)
+        if owned.build is not None:
+            servers = catalog.servers["server"].to_list()
+            yield from _listed([(f"owned.{number}.build", owned.build)], servers, "server")
+
+
+def _limits(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
+    limits = loaded.problem.limits
+    yield from _accelerators(_picked("limits.accelerators", limits.accelerators, loaded), catalog)
+    for kind, pick, known in (
+        ("provider", limits.providers, catalog.offers["provider"]),
+        ("vendor", limits.vendors, catalog.accelerators["vendor"]),
+        ("region", limits.regions, catalog.offers["region"]),
+    ):
+        names = known.drop_nulls().unique().to_list()
+        yield from _listed(_picked(f"limits.{kind}s", pick, loaded), names, kind)
+
+
+def _items(field: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Names of a list, each with its own field."""
+    return [(f"{field}.{number}", name) for number, name in enumerate(names)]
+
+
+def _picked(field: str, pick: Pick | None, loaded: LoadedProblem) -> list[tuple[str, str]]:
+    """Names of an allow or deny list, which may be written as a plain list of what is allowed."""
+    if pick is None:
+        return []
+    allow = f"{field}.allow" if loaded.given(f"{field}.allow") else field
+    return _items(allow, pick.allow or ()) + _items(f"{field}.deny", pick.deny)
+
+
+def _model(field: str, ref: ModelRef, loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
+    try:
+        resolve_model(catalog, ref, loaded.base_dir)
+    except (UnknownName, ConfigError) as error:
+        yield field, error
+
+
+def _accelerators(names: Iterable[tuple[str, str]], catalog: Catalog) -> Iterator[Fault]:
+    for field, name in names:
+        if not match_accelerators(catalog, name):
+            yield field, UnknownName(name, "accelerator", suggest_accelerators(catalog, name))
+
+
+def _listed(names: Iterable[tuple[str, str]], known: Iterable[str], kind: str) -> Iterator[Fault]:
+    spelt = {name.lower(): name for name in known}
+    for field, name in names:
+        if name.lower() not in spelt:
+            near = difflib.get_close_matches(name.lower(), list(spelt), n=3, cutoff=0.6)
+            yield field, UnknownName(name, kind, [spelt[match] for match in near])

@@ -1,0 +1,60 @@
+"""What is minimised, as named linear expressions over the model's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from solver.constraints import Context, Expr, money, total
+
+
+def cost(ctx: Context) -> Expr:
+    """Money over the horizon, discounted where the problem gives a rate [cents]."""
+    return money(ctx, "cost")
+
+
+def power(ctx: Context) -> Expr:
+    """Nameplate of all nodes: own ones after PUE, rented ones as estimated from their accelerators [W].
+
+    Nodes held by the hour count in the period in which most of them run; nodes that jobs hire always count.
+    """
+    inst, var = ctx.instance, ctx.variables
+    terms: list[Expr] = []
+    for o, pool in enumerate(inst.pools):
+        ways = inst.pool_capacities(o)
+        terms.extend(pool.facility_w * var.commit[i] for i in ways if inst.capacities[i].commit)
+        for i in ways:
+            if not inst.capacities[i].commit:
+                peak = ctx.model.new_int_var(0, inst.capacities[i].max_nodes, f"peak[{i}]")
+                for p in ctx.period_range():
+                    ctx.model.add(peak >= var.hourly[i, p])
+                terms.append(pool.facility_w * peak)
+    for q, option in enumerate(inst.options):
+        if not option.pooled:
+            terms.append(inst.pools[option.pool].facility_w * option.nodes * var.chosen[q])
+    return total(terms)
+
+
+def carbon(ctx: Context) -> Expr:
+    """Emissions of the energy drawn over the horizon [g CO2e]."""
+    return money(ctx, "carbon")
+
+
+def time(ctx: Context) -> Expr:
+    """Duration of the longest job [s]."""
+    longest = ctx.model.new_int_var(0, max((o.duration_s for o in ctx.instance.options), default=0), "longest")
+    for q, option in enumerate(ctx.instance.options):
+        ctx.model.add(longest >= option.duration_s * ctx.variables.chosen[q])
+    return total([longest])
+
+
+def distinct_pools(ctx: Context) -> Expr:
+    """Number of pools in use."""
+    return total(list(ctx.variables.used.values()))
+
+
+OBJECTIVES: dict[str, Callable[[Context], Expr]] = {
+    "cost": cost,
+    "power": power,
+    "carbon": carbon,
+    "time": time,
+}

@@ -1,0 +1,131 @@
+"""Texts of the reports in the languages offered; the English text is the key. JSON keys stay English."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal
+
+Lang = Literal["en", "zh"]
+
+ZH: dict[str, str] = {
+    # request
+    "limits": "约束",
+    "none": "无",
+    "candidates": "候选",
+    "{kept} candidates in {pools} pools kept; {dropped} dropped, {dominated} dominated": (
+        "保留 {pools} 个资源池的 {kept} 个候选；剔除 {dropped} 个，被支配 {dominated} 个"
+    ),
+    "{months} months": "{months} 个月",
+    "objective {name}": "目标 {name}",
+    # bill
+    "Item": "项目",
+    "Qty": "数量",
+    "Billing": "计费",
+    "Per month": "月均",
+    "Price": "单价",
+    "Total": "合计",
+    "Power": "功率",
+    "TOTAL": "总计",
+    "Up front {capex}; highest month {monthly}; {hour} per hour over the horizon.": (
+        "前期投入 {capex}；最高月支出 {monthly}；全周期每小时 {hour}。"
+    ),
+    "Power drawn at own sites: {it} IT, {facility} with cooling; {energy} over the horizon.": (
+        "自有机房功率：IT {it}，含冷却 {facility}；全周期用电 {energy}。"
+    ),
+    # workloads
+    "Workload": "工作负载",
+    "Runs on": "运行于",
+    "Precision": "精度",
+    "Rate": "速率",
+    "Headroom": "余量",
+    "TTFT / TPOT": "首字 / 每字延迟",
+    "Memory": "显存",
+    "{n} GPUs": "{n} 张卡",
+    "1 GPU": "1 张卡",
+    "{n} replicas": "{n} 副本",
+    "1 replica": "1 副本",
+    "{n} nodes": "{n} 节点",
+    "spare {gib} GiB": "余 {gib} GiB",
+    "yours": "用户实测",
+    "published": "公开实测",
+    "model": "模型估算",
+    "limit {watts} per GPU": "每卡限 {watts}",
+    "each": "每副本",
+    "in {hours} h": "用时 {hours} 小时",
+    "{hours} h/mo": "每月 {hours} 小时",
+    # status
+    "Cheapest plan, proved": "已证明为最低成本方案",
+    "Optimal, proved": "已证明最优",
+    "Feasible, at most {gap} above the optimum": "可行，至多比最优高 {gap}",
+    "Feasible, at most {gap} below the optimum": "可行，至多比最优低 {gap}",
+    "Feasible; how far from the optimum is not known": "可行；与最优的差距未知",
+    "No plan: proved that none meets all limits": "无方案：已证明没有方案能满足全部约束",
+    "No plan found before the search stopped": "搜索停止前未找到方案",
+    "proved": "已证明",
+    "gap reached": "达到差距要求",
+    "time limit": "达到时限",
+    "interrupted": "被中断",
+    "no candidates": "没有候选",
+    "objective": "目标值",
+    "bound": "界",
+    "gap": "差距",
+    "stopped": "停止原因",
+    "Binding": "紧约束",
+    "Slack": "宽裕",
+    "Runner-up": "次优方案",
+    "no limit binds": "没有紧约束",
+    "no limits were set": "未设约束",
+    "without {what}: {summary}, {total} ({difference})": "不用 {what}：{summary}，{total}（{difference}）",
+    "without {what}: {summary}": "不用 {what}：{summary}",
+    "without {what}: no plan": "不用 {what}：无方案",
+    "not proved the best of its kind": "未证明为同类最优",
+    "not looked for": "未搜索",
+    "Prices": "价格",
+    "{prices} from {sources}": "{prices}，来自{sources}",
+    "1 price": "1 个价格",
+    "{n} prices": "{n} 个价格",
+    "1 source": "1 个来源",
+    "{n} sources": "{n} 个来源",
+    "oldest {as_of} ({item}, {days} days)": "最旧 {as_of}（{item}，{days} 天）",
+    "{n} undated": "{n} 个无日期",
+    "starred prices are {kinds}": "带 * 的价格为 {kinds}",
+    "Assumed": "假设",
+    "Warnings": "警告",
+    "Dropped": "剔除",
+    "dominated": "被支配",
+    "and 1 more reason": "另有 1 种原因",
+    "and {n} more reasons": "另有 {n} 种原因",
+    "Next": "下一步",
+    # infeasible
+    "No plan meets all limits": "没有方案能满足全部约束",
+    "Why": "原因",
+    "Reason": "原因",
+    "Candidates dropped": "剔除的候选数",
+    "none was dropped": "未剔除任何候选",
+    # catalogue
+    "shown {n} of {total}": "显示 {n} / {total}",
+}
+
+TABLES: Mapping[Lang, Mapping[str, str]] = {"en": {}, "zh": ZH}
+
+
+class Messages:
+    """Look texts up: ``t("shown {n} of {total}", n=1, total=9)``."""
+
+    def __init__(self, lang: Lang = "en") -> None:
+        self.lang: Lang = lang
+        self._table = TABLES[lang]
+
+    def __call__(self, text: str, **values: object) -> str:
+        found = self._table.get(text, text)
+        return found.format(**values) if values else found
+
+
+def default_lang(environ: Mapping[str, str] = os.environ) -> Lang:
+    """Language of the environment (LC_ALL, LC_MESSAGES, LANG, in this order); English where not offered."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = environ.get(name)
+        if value:
+            return "zh" if value.lower().startswith("zh") else "en"
+    return "en"

@@ -1,0 +1,336 @@
+"""Parts of the text report: request, bill, workloads, proof, limits, prices; each gives rows or lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from solver.plan import Item, LimitUse, Placement, Result, Status, StopReason, WorkloadPlan
+from solver.report import forms
+from solver.report.messages import Messages
+
+STARRED = ("derived", "estimate", "recalled")
+DROPPED_SHOWN = 4
+STOP_TEXT = {
+    StopReason.PROVED: "proved",
+    StopReason.GAP_REACHED: "gap reached",
+    StopReason.TIME_LIMIT: "time limit",
+    StopReason.INTERRUPTED: "interrupted",
+    StopReason.NO_CANDIDATES: "no candidates",
+}
+SOURCE_TEXT = {"user": "yours", "published": "published", "model": "model"}
+
+
+def currency_of(result: Result) -> str:
+    """Currency of the result; USD where there is no cost to name one."""
+    return result.cost.currency if result.cost else "USD"
+
+
+def objective_value(result: Result, value: float | None) -> str:
+    """Write a value of the result's objective in its unit."""
+    return forms.objective(value, result.objective_name, currency_of(result))
+
+
+# --- request ----------------------------------------------------------------------------------------------
+
+
+def peak(values: dict[str, float]) -> float | None:
+    """Largest value over the load periods; None where there are none."""
+    return max(values.values()) if values else None
+
+
+def request_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
+    """Echo what was asked: workloads, limits, horizon, and how much of the catalogue was in play."""
+    for workload in result.workloads:
+        demand = peak(workload.demand_by_period)
+        said = [workload.kind, workload.model or ""]
+        if demand is not None:
+            said.append(f"{forms.number(demand)} {workload.demand_unit}".strip())
+        yield workload.name, " · ".join(part for part in said if part)
+    asked = [f"{limit.field} {forms.quantity(limit.limit, limit.unit, currency_of(result))}" for limit in result.limits]
+    yield t("limits"), " · ".join(asked) or t("none")
+    if result.search:
+        counts = t(
+            "{kept} candidates in {pools} pools kept; {dropped} dropped, {dominated} dominated",
+            kept=f"{result.search.candidates:,}",
+            pools=f"{result.search.pools:,}",
+            dropped=f"{sum(result.search.dropped.values()):,}",
+            dominated=f"{result.search.dominated:,}",
+        )
+        yield t("candidates"), counts
+
+
+# --- bill -------------------------------------------------------------------------------------------------
+
+
+def item_name(item: Item) -> str:
+    """Name an item with its site, unless the name has it, and a star where a figure is not firm."""
+    site = item.site if item.site and item.site.lower() not in item.item.lower() else ""
+    return item.item + (f", {site}" if site else "") + (" *" if item.starred else "")
+
+
+def item_price(item: Item, currency: str) -> str:
+    """Write the price that the line is built on: per hour where it is rented, else per unit."""
+    if item.price_per_hour is None:
+        return forms.money(item.unit_cost, currency)
+    return f"{item.price_per_hour} {item.price_currency or currency}/h"
+
+
+def item_rows(result: Result, t: Messages, wide: bool) -> Iterator[Sequence[str]]:
+    """One row per line of the bill, what is in it below, and the total last."""
+    assert result.cost is not None
+    currency = result.cost.currency
+
+    def monthly(amount: object) -> str:
+        return forms.money(float(str(amount)) / result.horizon_months, currency)
+
+    for item in result.items:
+        row = [item_name(item), forms.number(item.quantity), item.billing.replace("_", " ")]
+        if wide:
+            row.append(item_price(item, currency))
+        row += [monthly(item.total_cost), forms.money(item.total_cost, currency), forms.watts(item.power_w)]
+        yield row
+        for number, part in enumerate(item.parts):
+            yield [("└ " if number == len(item.parts) - 1 else "├ ") + part]
+    power = forms.watts(result.power.it_peak_w) if result.power and result.power.it_peak_w else "-"
+    total = [t("TOTAL"), "", "", *([""] if wide else [])]
+    yield [*total, monthly(result.cost.total), forms.money(result.cost.total, currency), power]
+
+
+def cost_lines(result: Result, t: Messages) -> Iterator[str]:
+    """Say when the money is due, what it goes to, and what own sites draw."""
+    assert result.cost is not None
+    cost = result.cost
+    yield t(
+        "Up front {capex}; highest month {monthly}; {hour} per hour over the horizon.",
+        capex=forms.money(cost.capex, cost.currency),
+        monthly=forms.money(cost.monthly, cost.currency),
+        hour=forms.money(cost.per_hour, cost.currency),
+    )
+    if len(cost.by_category) > 1:
+        largest = sorted(cost.by_category.items(), key=lambda pair: -pair[1])
+        yield " · ".join(f"{name} {forms.money(value, cost.currency)}" for name, value in largest if value)
+    if result.power and result.power.it_peak_w:
+        yield t(
+            "Power drawn at own sites: {it} IT, {facility} with cooling; {energy} over the horizon.",
+            it=forms.watts(result.power.it_peak_w),
+            facility=forms.watts(result.power.facility_peak_w),
+            energy=forms.energy(result.power.energy_kwh),
+        )
+
+
+# --- workloads --------------------------------------------------------------------------------------------
+
+
+def counted(number: int, one: str, many: str, t: Messages) -> str:
+    """Write a count with its noun."""
+    return t(one) if number == 1 else t(many, n=f"{number:,}")
+
+
+def placement_text(placement: Placement, t: Messages, wide: bool) -> str:
+    """Write where a workload runs: GPUs = replicas x TP x PP (x DP), then the offer and its billing.
+
+    Pages that are not wide have no column for the precision; it stands here.
+    """
+    counts = placement.replicas_by_period
+    replicas = max(counts.values(), default=1)
+    gpus = replicas * placement.accelerators_per_replica
+    factors = []
+    if replicas > 1 or placement.rate_unit.startswith("req"):
+        factors.append(counted(replicas, "1 replica", "{n} replicas", t))
+    factors += [f"TP {placement.tp}"] if placement.tp > 1 else []
+    factors += [f"PP {placement.pp}"] if placement.pp > 1 else []
+    split = placement.tp * placement.pp
+    if split and placement.accelerators_per_replica % split == 0 and placement.accelerators_per_replica > split:
+        factors.append(f"DP {placement.accelerators_per_replica // split}")
+    said = counted(gpus, "1 GPU", "{n} GPUs", t)
+    if factors and gpus > 1:
+        said += " = " + " × ".join(factors)
+    if len(set(counts.values())) > 1:
+        said += " (" + ", ".join(f"{period} {count}" for period, count in counts.items()) + ")"
+    if placement.nodes > 1:
+        said += ", " + counted(placement.nodes, "{n} nodes", "{n} nodes", t)
+    if placement.precision and not wide:
+        said += f", {placement.precision}"
+    way = f"{placement.accelerator}, {placement.billing.replace('_', ' ')}"
+    if placement.power_limit_w is not None:
+        way += ", " + t("limit {watts} per GPU", watts=forms.watts(placement.power_limit_w))
+    return f"{said}\n{way}\n{placement.offer}"
+
+
+def rate_text(placement: Placement, t: Messages) -> str:
+    """Write a rate, where it is from, and the error to be expected of it."""
+    lines = []
+    if placement.rate:
+        each = f" {t('each')}" if max(placement.replicas_by_period.values(), default=1) > 1 else ""
+        lines.append(f"{forms.number(placement.rate)} {placement.rate_unit}{each}")
+    if placement.source and placement.rate:
+        known = SOURCE_TEXT.get(placement.source)
+        source = t(known) if known else placement.source
+        lines.append(source + (f" ± {forms.share(placement.expected_error)}" if placement.expected_error else ""))
+    if placement.duration_h is not None:
+        lines.append(t("in {hours} h", hours=forms.number(placement.duration_h)))
+    elif placement.hours_per_month is not None:
+        lines.append(t("{hours} h/mo", hours=forms.number(placement.hours_per_month)))
+    return "\n".join(lines) or "-"
+
+
+def memory_text(placement: Placement, t: Messages) -> str:
+    """Write the memory in use per GPU and what is left."""
+    if placement.memory_per_gpu_gib is None:
+        return "-"
+    said = f"{forms.number(placement.memory_per_gpu_gib)} GiB"
+    if placement.memory_slack_gib is not None:
+        said += "\n" + t("spare {gib} GiB", gib=forms.number(placement.memory_slack_gib))
+    return said
+
+
+def latency_text(placement: Placement) -> str:
+    """Write TTFT / TPOT, ``-`` where there is none."""
+    if placement.ttft_ms is None and placement.tpot_ms is None:
+        return "-"
+    return f"{forms.milliseconds(placement.ttft_ms)} / {forms.milliseconds(placement.tpot_ms)}"
+
+
+def workload_rows(workloads: Sequence[WorkloadPlan], t: Messages, wide: bool) -> Iterator[Sequence[str]]:
+    """One row per placement; the workload's name and headroom stand on its first."""
+    for workload in workloads:
+        for number, placement in enumerate(workload.placements):
+            first = number == 0
+            row = [workload.name if first else "", placement_text(placement, t, wide)]
+            row += [placement.precision or "-"] if wide else []
+            row += [rate_text(placement, t), forms.share(workload.headroom) if first else ""]
+            row.append(latency_text(placement))
+            if wide:
+                row.append(memory_text(placement, t))
+            yield row
+
+
+# --- proof and limits -------------------------------------------------------------------------------------
+
+
+def distance(result: Result) -> float | None:
+    """How far from the optimum the bound still allows the objective to be [ratio]; None where unknown."""
+    if result.objective is None or result.bound is None or result.bound == 0:
+        return None
+    return abs(result.objective - result.bound) / abs(result.bound)
+
+
+def status_text(result: Result, t: Messages) -> str:
+    """Say what is known about the plan. "Cheapest" is said of nothing but a proved least cost."""
+    if result.status is Status.OPTIMAL:
+        return t("Cheapest plan, proved") if result.objective_name == "cost" else t("Optimal, proved")
+    if result.status is Status.INFEASIBLE:
+        return t("No plan: proved that none meets all limits")
+    if result.status is Status.UNKNOWN:
+        return t("No plan found before the search stopped")
+    above = distance(result)
+    if above is None:
+        return t("Feasible; how far from the optimum is not known")
+    if result.objective_name == "scale":
+        return t("Feasible, at most {gap} below the optimum", gap=forms.share(above))
+    return t("Feasible, at most {gap} above the optimum", gap=forms.share(above))
+
+
+def proof_text(result: Result, t: Messages) -> str:
+    """Objective, bound, gap, why the search stopped and how long it took."""
+    name = t("objective") if result.objective_name == "cost" else result.objective_name
+    said = [f"{name} {objective_value(result, result.objective)}"] if result.objective is not None else []
+    said += [f"{t('bound')} {objective_value(result, result.bound)}"] if result.bound is not None else []
+    said += [f"{t('gap')} {forms.share(result.gap)}"] if result.gap is not None else []
+    said.append(f"{t('stopped')}: {t(STOP_TEXT[result.stop_reason])}")
+    if result.search:
+        said.append(forms.seconds(result.search.wall_s))
+    return " · ".join(said)
+
+
+def limit_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
+    """Which limits bind, and how much room the others leave."""
+    currency = currency_of(result)
+
+    def said(limit: LimitUse, value: float) -> str:
+        of = forms.quantity(limit.limit, limit.unit, currency)
+        return f"{limit.field} {forms.quantity(value, limit.unit, currency)} / {of}"
+
+    binding = [said(limit, limit.used) for limit in result.limits if limit.binding]
+    slack = [said(limit, limit.slack) for limit in result.limits if not limit.binding]
+    if not result.limits:
+        yield t("Binding"), t("no limits were set")
+        return
+    yield t("Binding"), " · ".join(binding) or t("no limit binds")
+    if slack:
+        yield t("Slack"), " · ".join(slack)
+
+
+def runner_up_text(result: Result, t: Messages) -> str:
+    """The best plan that does without the main accelerator, and what it costs more."""
+    other = result.runner_up
+    if other is None:
+        return t("not looked for")
+    if other.total is None:
+        return t("without {what}: no plan", what=other.without) + (f" ({other.summary})" if other.summary else "")
+    said = (
+        t("without {what}: {summary}", what=other.without, summary=other.summary)
+        if other.difference is None
+        else t(
+            "without {what}: {summary}, {total} ({difference})",
+            what=other.without,
+            summary=other.summary,
+            total=forms.money(other.total, currency_of(result)),
+            difference=forms.signed_share(other.difference),
+        )
+    )
+    return said if other.proved else f"{said}, {t('not proved the best of its kind')}"
+
+
+# --- prices, drops ----------------------------------------------------------------------------------------
+
+
+def price_text(result: Result, t: Messages) -> str:
+    """How many prices from how many sources, the oldest of them, and which are not firm."""
+    prices = result.prices
+    if not prices:
+        return t("none")
+    sources = len({price.source for price in prices})
+    said = [
+        t(
+            "{prices} from {sources}",
+            prices=counted(len(prices), "1 price", "{n} prices", t),
+            sources=counted(sources, "1 source", "{n} sources", t),
+        )
+    ]
+    dated = [price for price in prices if price.age_days is not None]
+    if dated:
+        oldest = max(dated, key=lambda price: price.age_days or 0)
+        said.append(
+            t(
+                "oldest {as_of} ({item}, {days} days)",
+                as_of=oldest.as_of,
+                item=oldest.item,
+                days=oldest.age_days,
+            )
+        )
+    undated = len(prices) - len(dated)
+    if undated:
+        said.append(t("{n} undated", n=undated))
+    kinds = Counter(price.confidence for price in prices if price.confidence in STARRED)
+    if kinds:
+        listed = ", ".join(f"{kind} ({kinds[kind]})" for kind in STARRED if kind in kinds)
+        said.append("* " + t("starred prices are {kinds}", kinds=listed))
+    return "; ".join(said)
+
+
+def dropped(result: Result) -> list[tuple[str, int]]:
+    """Reasons for which candidates were dropped, the most frequent first."""
+    if result.search is None:
+        return []
+    return sorted(result.search.dropped.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def dropped_text(result: Result, t: Messages) -> str:
+    """The main reasons for drops in one line; the rest counted."""
+    reasons = dropped(result)
+    said = [f"{reason} {count:,}" for reason, count in reasons[:DROPPED_SHOWN]]
+    if len(reasons) > DROPPED_SHOWN:
+        said.append(counted(len(reasons) - DROPPED_SHOWN, "and 1 more reason", "and {n} more reasons", t))
+    return " · ".join(said)

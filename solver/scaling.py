@@ -1,0 +1,287 @@
+"""Candidates -> Instance: the one place where floats become integers.
+
+Rounding goes against the buyer: money up to the next cent, watts up, demand up, supply down; what is lost to rounding of
+rates stays within COVERAGE_SLACK, which coverage forgives. A float within 1e-4 of a cent counts as that cent, so that
+prices which are exact decimals stay exact. Bounds of counts follow from demand, so that every expression stays far
+from 2^63.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.schema import Problem, Serve
+from solver.candidates import Candidates
+from solver.candidates.frames import fx_rates, money_in
+from solver.instance import DEMAND_UNIT, Capacity, Instance, Option, Pool, Quota, Replica, Service, Site
+
+MAX_NODES = 100_000
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """An instance with the frames that its indices count (same order)."""
+
+    instance: Instance
+    pools: pl.DataFrame
+    capacity: pl.DataFrame
+    replicas: pl.DataFrame
+    options: pl.DataFrame
+    prices: tuple[dict[str, Any], ...]  # every price row of the pools, those that only jobs hire at included
+    period_hours: tuple[float, ...]
+
+
+def cents(amount: float) -> int:
+    """Money up to the next cent; exact decimals (to 1e-4 of a cent) stay."""
+    return math.ceil(round(amount * 100, 4))
+
+
+def cents_down(amount: float) -> int:
+    """Money down to the cent below (limits, credits)."""
+    return math.floor(round(amount * 100, 4))
+
+
+def watts(power_w: float) -> int:
+    """Watts up to the next whole one."""
+    return math.ceil(round(power_w, 6))
+
+
+def demands(work: Serve) -> list[float]:
+    """Demand of each request-size bucket at level 1: requests/s, or requests in flight for a concurrency."""
+    traffic = work.traffic
+    if traffic.concurrency is not None:
+        total = traffic.concurrency
+    elif traffic.rate is not None:
+        total = traffic.rate
+    else:
+        assert traffic.users is not None
+        total = traffic.users.rate_per_s
+    return [total * b.share for b in traffic.buckets]
+
+
+def scale(found: Candidates, catalog: Catalog) -> Scaled:
+    """Turn candidates into the integer instance.
+
+    Raises
+    ------
+    ValueError
+        When a budget is in a currency that the catalogue has no rate for.
+    """
+    problem = found.problem
+    pools = found.pools.sort("pool")
+    index = {name: i for i, name in enumerate(pools["pool"])}
+    capacity = found.capacity.sort("pool", "billing", "term_months", "upfront_share", "row")
+    services = [w for w in problem.workloads if isinstance(w, Serve)]
+    jobs = [w.name for w in problem.workloads if not isinstance(w, Serve)]
+    replicas, replica_rows = _replicas(found, services, index)
+    options, option_rows = _options(found, jobs, index)
+    site_names = [s.name for s in problem.sites]
+    pool_rows = [
+        Pool(
+            key=r["pool"],
+            accelerator=r["accelerator"],
+            gpus=int(r["gpus"]),
+            site=None if r["site"] is None else site_names.index(r["site"]),
+            spot=bool(r["spot"]),
+            it_w=watts(r["it_w"]),
+            facility_w=watts(r["facility_w"]),
+            node_limit=r["node_limit"],
+        )
+        for r in pools.iter_rows(named=True)
+    ]
+    most = _most_nodes(pool_rows, replicas, options, found.problem)
+    rates = fx_rates(catalog, problem.currency)
+    budget = problem.limits.budget
+    instance = Instance(
+        periods=tuple(p.name for p in found.periods),
+        pools=tuple(pool_rows),
+        capacities=tuple(_capacity(r, index, most) for r in capacity.iter_rows(named=True)),
+        services=tuple(_service(w, s, found) for s, w in enumerate(services)),
+        replicas=tuple(replicas),
+        jobs=tuple(jobs),
+        options=tuple(options),
+        sites=tuple(
+            Site(
+                s.name,
+                None if s.it_power is None else math.floor(s.it_power + 1e-6),
+                None if s.power is None else math.floor(s.power + 1e-6),
+            )
+            for s in problem.sites
+        ),
+        quotas=_quotas(problem, pool_rows),
+        limit_power_w=None if problem.limits.power is None else math.floor(problem.limits.power + 1e-6),
+        limit_capex=None if budget.capex is None else cents_down(money_in(budget.capex, rates)),
+        limit_monthly=None if budget.monthly is None else cents_down(money_in(budget.monthly, rates)),
+        limit_total=None if budget.total is None else cents_down(money_in(budget.total, rates)),
+        spot_share_ppm=math.floor(problem.policy.spot_share * 1_000_000 + 1e-6),
+        objective=problem.objective,
+    )
+    prices = (
+        found.prices.filter(pl.col("pool").is_in(pools["pool"].implode())).sort("pool", "billing", "price").to_dicts()
+    )
+    hours = tuple(p.hours_per_month for p in found.periods)
+    return Scaled(instance, pools, capacity, replica_rows, option_rows, tuple(prices), hours)
+
+
+def _quotas(problem: Problem, pools: list[Pool]) -> tuple[Quota, ...]:
+    """Quotas over the pools they name, as `offer`, `provider/offer` or `provider/offer/region`."""
+    out = []
+    for n, quota in enumerate(problem.limits.quota):
+        hit = []
+        for i, pool in enumerate(pools):
+            if pool.site is None:
+                whole = pool.key.removesuffix("#spot")
+                provider_offer = whole.rsplit("/", 1)[0]
+                if quota.offer in (whole, provider_offer, provider_offer.split("/", 1)[-1]):
+                    hit.append(i)
+        if hit:
+            out.append(Quota(f"limits.quota[{n}]", tuple(hit), quota.max))
+    return tuple(out)
+
+
+def _service(work: Serve, number: int, found: Candidates) -> Service:
+    """Demand scaled to DEMAND_UNIT at the busiest, rounded up elsewhere."""
+    levels = [p.levels[number] for p in found.periods]
+    top = max(levels, default=0.0) or 1.0
+    scaled = tuple(math.ceil(round(DEMAND_UNIT * level / top, 3)) for level in levels)
+    return Service(work.name, tuple(scaled for _ in work.traffic.buckets), work.redundancy == "n+1", work.interruptible)
+
+
+def top_level(found: Candidates, number: int) -> float:
+    """Highest load level of a service over all periods (1 unless its calendar never reaches it)."""
+    return max((p.levels[number] for p in found.periods), default=1.0) or 1.0
+
+
+def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -> tuple[list[Replica], pl.DataFrame]:
+    if found.replicas.is_empty():
+        return [], found.replicas
+    frame = found.replicas.sort("work", "pool", "gpus", "tp", "row")
+    names = [w.name for w in services]
+    terms = found.terms
+    out = []
+    for r in frame.iter_rows(named=True):
+        s = names.index(r["work"])
+        want = [d * top_level(found, s) for d in demands(services[s])]
+        rate = tuple(math.floor(DEMAND_UNIT * x / d) for x, d in zip(r["rates"], want, strict=True))
+        total = sum(want)
+        blend = rate[0] if len(rate) == 1 else math.floor(DEMAND_UNIT * r["blend"] / total)
+        # Never more than would serve the whole demand alone, plus one node's worth for redundancy.
+        serving = [v for v in rate if v > 0]
+        fill = max(1, int(r["node_gpus"]) // int(r["gpus"]))
+        need = math.ceil(DEMAND_UNIT / min(serving)) * (1 if len(rate) == 1 else len(rate)) if serving else 0
+        shares = [p.hours_per_month / 730.0 for p in found.periods]
+        out.append(
+            Replica(
+                work=s,
+                pool=index[r["pool"]],
+                gpus=int(r["gpus"]),
+                rate=rate,
+                max_count=min(MAX_NODES, need + fill + 1),
+                cost=tuple(cents(r["energy"] * h * terms.discounted) for h in shares),
+                cash=tuple(cents(r["energy"] * h * terms.horizon) for h in shares),
+                monthly=tuple(cents(r["energy"] * h) for h in shares),
+                carbon=tuple(math.ceil(r["carbon"] * h * terms.horizon) for h in shares),
+                blend=blend,
+                node_blend=fill * blend,
+            )
+        )
+    return out, frame
+
+
+def _options(found: Candidates, jobs: list[str], index: dict[str, int]) -> tuple[list[Option], pl.DataFrame]:
+    if found.options.is_empty():
+        return [], found.options
+    frame = found.options.sort("work", "pool", "billing", "nodes", "gpus", "row")
+    return [
+        Option(
+            work=jobs.index(r["work"]),
+            pool=index[r["pool"]],
+            billing=r["billing"],
+            pooled=r["pooled"],
+            gpus=int(r["gpus"]),
+            nodes=int(r["nodes"]),
+            duration_s=math.ceil(r["duration_h"] * 3600 - 1e-6),
+            cost=cents(r["cost"]),
+            cash=cents(r["cash"]),
+            monthly=cents(r["monthly"]),
+            carbon=math.ceil(r["carbon"]),
+        )
+        for r in frame.iter_rows(named=True)
+    ], frame
+
+
+def _most_nodes(pools: list[Pool], replicas: list[Replica], options: list[Option], problem: Problem) -> list[int]:
+    """Upper bound of the nodes of each pool worth holding: all services and pooled jobs at once on it."""
+    most = [0] * len(pools)
+    per_service: dict[tuple[int, int], int] = {}
+    for r in replicas:
+        need = -(-r.max_count * r.gpus // pools[r.pool].gpus)
+        key = (r.pool, r.work)
+        per_service[key] = max(per_service.get(key, 0), need)
+    for (pool, _), need in per_service.items():
+        most[pool] += need
+    per_job: dict[tuple[int, int], int] = {}
+    for o in options:
+        if o.pooled:
+            key = (o.pool, o.work)
+            per_job[key] = max(per_job.get(key, 0), -(-o.gpus // pools[o.pool].gpus))
+    for (pool, _), need in per_job.items():
+        most[pool] += need
+    for i, pool_row in enumerate(pools):
+        if pool_row.node_limit is not None:
+            most[i] = min(most[i], pool_row.node_limit)
+        if pool_row.site is not None and pool_row.facility_w > 0:
+            site = problem.sites[pool_row.site]
+            caps = [
+                None if site.power is None else site.power // pool_row.facility_w,
+                None if site.it_power is None else site.it_power // max(1, pool_row.it_w),
+                None if problem.limits.power is None else problem.limits.power // pool_row.facility_w,
+            ]
+            most[i] = int(min([most[i], *(c for c in caps if c is not None)]))
+        most[i] = min(most[i], MAX_NODES)
+    return most
+
+
+BOUGHT_PARTS = ("c_server", "c_maintenance", "c_space", "c_energy", "c_rental")
+
+
+def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int]) -> Capacity:
+    """One way to hold a pool. A commitment's cash is the sum of its rounded bill components, so that bills add up."""
+    pool = index[str(r["pool"])]
+    commit = bool(r["commit"])
+    costs: list[float] = r["costs"]
+    cashes: list[float] = r["cashes"]
+    if commit:
+        cash: tuple[int, ...] = (sum(component_cents(r).values()),)
+        # Without a discount rate the objective is the bill itself, to the cent.
+        cost: tuple[int, ...] = (
+            cash if abs(costs[0] - cashes[0]) < 1e-9 * max(1.0, abs(cashes[0])) else (cents(costs[0]),)
+        )
+    else:
+        cash = tuple(cents(x) for x in cashes)
+        cost = tuple(cents(x) for x in costs)
+    monthlies: list[float] = r["monthlies"]
+    carbons: list[float] = r["carbons"]
+    return Capacity(
+        pool=pool,
+        billing=str(r["billing"]),
+        commit=commit,
+        max_nodes=most[pool],
+        cost=cost,
+        cash=cash,
+        capex=cents(float(r["capex"])),
+        monthly=tuple(cents(x) for x in monthlies),
+        carbon=tuple(math.ceil(x) for x in carbons),
+    )
+
+
+def component_cents(r: dict[str, Any]) -> dict[str, int]:
+    """Bill components of one committed node over the horizon [cents]; the residual is a credit, rounded down."""
+    parts = {name.removeprefix("c_"): cents(float(r[name])) for name in BOUGHT_PARTS}
+    parts["residual"] = -cents_down(-float(r["c_residual"]))
+    return {name: value for name, value in parts.items() if value}

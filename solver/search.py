@@ -1,0 +1,166 @@
+"""Run CP-SAT on one built model: watch bound and incumbent, stop on gap, time or request, read the values back."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from solver.model import PlanModel
+from solver.plan import Status, StopReason
+
+PATIENCE = 0.5
+"""Share of the time limit in which a full proof is tried although the asked gap is already reached."""
+POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values of all variables of a solution, keyed like `Variables`."""
+
+    commit: dict[int, int]
+    hourly: dict[tuple[int, int], int]
+    replicas: dict[tuple[int, int], int]
+    load: dict[tuple[int, int, int], int]
+    chosen: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Outcome of one search. `objective` and `bound` in the model's integers; `gap` relative."""
+
+    status: Status
+    stop_reason: StopReason
+    objective: int | None
+    bound: float | None
+    values: Values | None
+    wall_s: float
+    first_s: float | None
+    variables: int
+    constraints: int
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective; 0 where both are 0."""
+        return relative_gap(self.objective, self.bound)
+
+
+def relative_gap(objective: float | None, bound: float | None) -> float | None:
+    """Relative distance of a minimisation's objective to its bound, never negative."""
+    if objective is None or bound is None:
+        return None
+    if objective == 0:
+        return 0.0 if bound >= 0 else 1.0
+    return max(0.0, (objective - bound) / abs(objective))
+
+
+class _Watch(cp_model.CpSolverSolutionCallback):
+    """Keeps the incumbent and hands each improvement on."""
+
+    def __init__(self, report: Callable[[float, float], None]) -> None:
+        super().__init__()
+        self.best: float | None = None
+        self.first_s: float | None = None
+        self._start = time.monotonic()
+        self._report = report
+
+    def on_solution_callback(self) -> None:
+        self.best = self.objective_value
+        if self.first_s is None:
+            self.first_s = time.monotonic() - self._start
+        self._report(self.objective_value, self.best_objective_bound)
+
+
+def run(
+    built: PlanModel,
+    *,
+    time_limit_s: float,
+    gap: float,
+    workers: int,
+    seed: int,
+    log: bool = False,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[float | None, float | None], None] | None = None,
+    patience: float = PATIENCE,
+) -> Found:
+    """Minimise a model.
+
+    A full proof is tried for `patience` of the time limit; after that the asked gap is enough.
+
+    Raises
+    ------
+    RuntimeError
+        When CP-SAT calls the model invalid: a fault of ours, never of the problem.
+    """
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = max(0.01, time_limit_s)
+    solver.parameters.num_workers = workers or os.cpu_count() or 1
+    solver.parameters.random_seed = seed
+    solver.parameters.log_search_progress = log
+    solver.parameters.log_to_stdout = False
+    if log:
+        solver.log_callback = lambda line: print(line, file=__import__("sys").stderr)
+    started = time.monotonic()
+    bound: list[float] = []
+    tell = on_progress or (lambda best, low: None)
+    watch = _Watch(lambda best, low: tell(best, low))
+
+    def new_bound(value: float) -> None:
+        bound[:] = [value]
+        tell(watch.best, value)
+
+    solver.best_bound_callback = new_bound
+    done = threading.Event()
+    why: list[StopReason] = []
+
+    def guard() -> None:
+        while not done.wait(POLL_S):
+            if stop is not None and stop.is_set():
+                why.append(StopReason.INTERRUPTED)
+                solver.stop_search()
+                return
+            late = time.monotonic() - started >= patience * time_limit_s
+            reached = relative_gap(watch.best, bound[0] if bound else None)
+            if late and reached is not None and reached <= gap:
+                why.append(StopReason.GAP_REACHED)
+                solver.stop_search()
+                return
+
+    thread = threading.Thread(target=guard, daemon=True)
+    thread.start()
+    try:
+        code = solver.solve(built.model, watch)
+    finally:
+        done.set()
+        thread.join()
+    proto = built.model.proto
+    size = (len(proto.variables), len(proto.constraints))
+    wall = time.monotonic() - started
+    if code == cp_model.MODEL_INVALID:
+        raise RuntimeError("CP-SAT refused the model: " + built.model.validate())
+    if code == cp_model.INFEASIBLE:
+        return Found(Status.INFEASIBLE, StopReason.PROVED, None, None, None, wall, None, *size)
+    stopped = why[0] if why else StopReason.TIME_LIMIT
+    if code == cp_model.UNKNOWN:
+        return Found(Status.UNKNOWN, stopped, None, bound[0] if bound else None, None, wall, None, *size)
+    objective = round(solver.objective_value)
+    low = solver.best_objective_bound
+    status = Status.OPTIMAL if code == cp_model.OPTIMAL else Status.FEASIBLE
+    if status is Status.OPTIMAL:
+        stopped, low = StopReason.PROVED, float(objective)
+    return Found(status, stopped, objective, low, _values(built, solver), wall, watch.first_s, *size)
+
+
+def _values(built: PlanModel, solver: cp_model.CpSolver) -> Values:
+    v = built.context.variables
+    return Values(
+        commit={k: solver.value(x) for k, x in v.commit.items()},
+        hourly={k: solver.value(x) for k, x in v.hourly.items()},
+        replicas={k: solver.value(x) for k, x in v.replicas.items()},
+        load={k: solver.value(x) for k, x in v.load.items()},
+        chosen={k: solver.value(x) for k, x in v.chosen.items()},
+    )

@@ -1,0 +1,170 @@
+"""Problem in, Result out: candidates, reduction, integers, CP-SAT, ties, runner-up, plan."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.load import LoadedProblem
+from solver.assemble import Answer, assemble, no_plan
+from solver.candidates import Candidates, build_candidates, reduced
+from solver.events import Event, OnEvent, SolveOptions
+from solver.model import build_model, tie_break_model
+from solver.plan import Result, Status, StopReason
+from solver.scaling import Scaled, scale
+from solver.search import Found, run
+
+TIE_SHARE = 0.25
+"""Share of the time limit, on top of it, that the tie-break and the runner-up search may each take."""
+
+
+def base_dir(loaded: LoadedProblem) -> Path:
+    """Folder that relative paths of a problem start from: that of its file, or the working one for stdin."""
+    return Path() if loaded.path.startswith("<") else Path(loaded.path).parent
+
+
+@dataclass(frozen=True)
+class _Clock:
+    started: float
+
+    def now(self) -> float:
+        return time.monotonic() - self.started
+
+
+def solve(
+    loaded: LoadedProblem,
+    catalog: Catalog,
+    options: SolveOptions | None = None,
+    on_event: OnEvent | None = None,
+    stop: threading.Event | None = None,
+    user_measurements: pl.DataFrame | None = None,
+) -> Result:
+    """Find the best plan for a problem and prove how good it is.
+
+    Parameters
+    ----------
+    stop : threading.Event, optional
+        Set it to end the search; the best plan so far is returned with stop reason `interrupted`.
+
+    Raises
+    ------
+    catalogs.errors.UnknownName
+        For a model or accelerator that the catalogue does not know.
+    ValueError
+        For a budget in a currency without exchange rate.
+    """
+    options = options or SolveOptions()
+    tell: OnEvent = on_event or (lambda event: None)
+    clock = _Clock(time.monotonic())
+    problem = loaded.problem
+    time_limit = problem.time_limit if options.time_limit_s is None else options.time_limit_s
+    gap = problem.gap if options.gap is None else options.gap
+    found = build_candidates(problem, catalog, base_dir(loaded), user_measurements)
+    small = reduced(found)
+    tell(Event("candidates", clock.now(), candidates=small.replicas.height + small.options.height))
+    if small.unserved:
+        return no_plan(loaded, catalog, small, options, clock.now())
+    scaled = scale(small, catalog)
+    search = _search(scaled, time_limit, gap, options, stop, tell, clock)
+    if search.values is None:
+        tell(Event("done", clock.now()))
+        return assemble(Answer(loaded, catalog, small, scaled, search, None, None, options, clock.now()))
+    final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop)
+    answer = Answer(loaded, catalog, small, scaled, search, final, None, options, clock.now())
+    result = assemble(answer)
+    if options.runner_up and not (stop is not None and stop.is_set()):
+        runner = _runner_up(found, catalog, result, TIE_SHARE * time_limit, options, stop)
+        if runner is not None:
+            result = result.model_copy(update={"runner_up": runner})
+    tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
+    return result
+
+
+def _search(
+    scaled: Scaled,
+    time_limit: float,
+    gap: float,
+    options: SolveOptions,
+    stop: threading.Event | None,
+    tell: OnEvent,
+    clock: _Clock,
+) -> Found:
+    unit = 0.01 if scaled.instance.objective == "cost" else 1.0
+    known: dict[str, float | None] = {"best": None, "bound": None}
+
+    def progress(best: float | None, bound: float | None) -> None:
+        kind = "incumbent" if best != known["best"] else "bound"
+        known.update(best=best, bound=bound)
+        b = None if best is None else best * unit
+        low = None if bound is None else bound * unit
+        relative = None if b is None or low is None or b == 0 else (b - low) / abs(b)
+        tell(Event("incumbent" if kind == "incumbent" else "bound", clock.now(), b, low, relative))
+
+    return run(
+        build_model(scaled.instance),
+        time_limit_s=time_limit,
+        gap=gap,
+        workers=options.workers,
+        seed=options.seed,
+        log=options.log,
+        stop=stop,
+        on_progress=progress,
+    )
+
+
+def _break_ties(
+    scaled: Scaled, search: Found, time_limit: float, options: SolveOptions, stop: threading.Event | None
+) -> Found | None:
+    """Second solve at objective <= best: fewer distinct pools, then less power. Only after proof."""
+    if search.status is not Status.OPTIMAL or search.objective is None:
+        return None
+    if stop is not None and stop.is_set():
+        return None
+    found = run(
+        tie_break_model(scaled.instance, search.objective),
+        time_limit_s=min(2.0, time_limit),
+        gap=0.0,
+        workers=options.workers,
+        seed=options.seed,
+        stop=stop,
+    )
+    return found if found.values is not None else None
+
+
+def _runner_up(
+    found: Candidates,
+    catalog: Catalog,
+    result: Result,
+    time_limit: float,
+    options: SolveOptions,
+    stop: threading.Event | None,
+) -> object:
+    """Best plan without the accelerator that the chosen plan spends most on."""
+    from solver.assemble import main_accelerator, runner_up_of
+
+    main = main_accelerator(result)
+    if main is None or result.objective is None:
+        return None
+    other = reduced(found, without_accelerator=main)
+    if other.unserved:
+        return runner_up_of(main, None, None, result, "no other accelerator serves " + ", ".join(other.unserved))
+    scaled = scale(other, catalog)
+    search = run(
+        build_model(scaled.instance),
+        time_limit_s=min(5.0, time_limit),
+        gap=0.005,
+        workers=options.workers,
+        seed=options.seed,
+        stop=stop,
+        patience=0.3,
+    )
+    return runner_up_of(main, scaled, search, result, "no plan without it meets the limits")
+
+
+__all__ = ["Callable", "SolveOptions", "StopReason", "solve"]

@@ -1,0 +1,228 @@
+"""Recompute every line of a bill from the catalogue's prices."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.schema import Fixed, Problem, Serve
+from problems.units import Money
+from solver.plan import Item, Result
+
+HOURS = 730.0
+HIRED = ("on_demand", "spot", "capacity_block")
+
+
+def exchange(catalog: Catalog, source: str, target: str) -> float | None:
+    """Units of `target` per unit of `source`: directly, inverted, or over USD; None without a path."""
+    if source == target:
+        return 1.0
+
+    def one(a: str, b: str) -> float | None:
+        if a == b:
+            return 1.0
+        for row in catalog.fx.iter_rows(named=True):
+            if (row["from_currency"], row["to_currency"]) == (a, b):
+                return float(row["rate"])
+            if (row["from_currency"], row["to_currency"]) == (b, a):
+                return 1 / float(row["rate"])
+        return None
+
+    direct = one(source, target)
+    if direct is not None:
+        return direct
+    first, second = one(source, "USD"), one("USD", target)
+    return None if first is None or second is None else first * second
+
+
+def check_bill(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
+    """Lines add up, each line's unit cost is the catalogue's price times hours, and budgets hold."""
+    assert result.cost is not None
+    wrong: list[str] = []
+    total = sum((i.total_cost for i in result.items), Decimal(0))
+    if total != result.cost.total:
+        wrong.append(f"lines add up to {total}, the plan says {result.cost.total}")
+    if sum(result.cost.by_category.values(), Decimal(0)) != result.cost.total:
+        wrong.append("categories do not add up to the total")
+    for item in result.items:
+        if item.kind == "energy" and item.pool is None:
+            continue
+        if abs(item.unit_cost * Decimal(repr(item.quantity)) - item.total_cost) > Decimal("0.01"):
+            wrong.append(f"{item.item}: {item.quantity} x {item.unit_cost} is not {item.total_cost}")
+        if item.kind == "rental":
+            wrong += _check_rental(item, result, problem, catalog)
+        elif item.kind == "server" and item.billing == "purchase":
+            wrong += _check_server(item, problem, catalog)
+    wrong += _check_maintenance(result, problem, catalog)
+    wrong += _check_budgets(result, problem, catalog)
+    if problem.objective == "cost" and problem.policy.discount_rate == 0 and result.objective is not None:
+        if abs(float(result.cost.total) - result.objective) > 0.005:
+            wrong.append(f"objective {result.objective} is not the bill's total {result.cost.total}")
+    return wrong
+
+
+def _check_rental(item: Item, result: Result, problem: Problem, catalog: Catalog) -> list[str]:
+    """Unit cost against price x hours x exchange rate; a cent per period of rounding against the buyer is allowed."""
+    name = (item.pool or "").removesuffix("#spot")
+    billing, term, upfront = _terms(item.billing)
+    rows = catalog.prices.filter((pl.col("offer_id") == name) & (pl.col("billing") == billing))
+    if term:
+        rows = rows.filter(pl.col("term_months") == term)
+    rows = rows.filter((pl.col("upfront_share").fill_null(0) - upfront).abs() < 0.005)
+    if rows.is_empty():
+        return [f"{item.item}: no price for {item.billing} in the catalogue"]
+    allowed = problem.billing_modes
+    wrong = [] if billing in allowed else [f"{item.item}: billing {billing} is not allowed"]
+    best = None
+    for row in rows.iter_rows(named=True):
+        rate = exchange(catalog, row["currency"], problem.currency)
+        if rate is None:
+            continue
+        price = row["price_per_hour"] * rate
+        hours = _hours(item, result, problem, row, billing, term)
+        exact = price * hours
+        rounding = 0.01 * max(1, len(result.periods)) + 1e-9 * exact
+        difference = float(item.unit_cost) - exact
+        if -1e-6 * max(1.0, exact) - 0.005 <= difference <= rounding + 0.005:
+            return wrong
+        best = exact
+    return [*wrong, f"{item.item}: unit cost {item.unit_cost} but price x hours is {best}"]
+
+
+def _hours(item: Item, result: Result, problem: Problem, row: dict[str, object], billing: str, term: float) -> float:
+    h = problem.horizon
+    if term:
+        if problem.policy.pro_rate_commitments:
+            return HOURS * h
+        terms = 1
+        while terms * term < h - 1e-9:
+            terms += 1
+        return HOURS * terms * term
+    if item.hours_per_month is None:
+        periods = item.quantity_by_period or dict.fromkeys(result.periods, 1)
+        return sum(result.periods[p] for p in periods) * h
+    return _hired_hours(item, problem, row)
+
+
+def _hired_hours(item: Item, problem: Problem, row: dict[str, object]) -> float:
+    """Hours billed to a job over the horizon, each run rounded up to the offer's granularity and minimum."""
+    name = item.parts[0].removeprefix("for ") if item.parts else ""
+    work = next((w for w in problem.workloads if w.name == name), None)
+    if work is None or item.hours_per_month is None:
+        return 0.0
+    granularity = float(row["granularity_s"] or 0) / 3600  # type: ignore[arg-type]
+    least = float(row["min_hours"] or 0)  # type: ignore[arg-type]
+    if isinstance(work, Fixed | Serve):
+        runs, per_run = problem.horizon, item.hours_per_month
+    elif work.runs.per_month:
+        runs, per_run = work.runs.value * problem.horizon, item.hours_per_month / work.runs.value
+    else:
+        runs, per_run = work.runs.value, item.hours_per_month * problem.horizon / work.runs.value
+    if granularity:
+        steps = per_run / granularity
+        whole = int(steps)
+        per_run = (whole if steps - whole < 1e-3 else whole + 1) * granularity
+    return float(runs * max(per_run, least))
+
+
+def _terms(label: str) -> tuple[str, float, float]:
+    """Billing mode, term [months] and up-front share of a billing label."""
+    match = re.fullmatch(r"(\w+)(?: (\d+(?:\.\d+)?)mo)?(?: (\d+)% upfront)?", label)
+    if match is None:
+        return label, 0.0, 0.0
+    return match[1], float(match[2] or 0), float(match[3] or 0) / 100
+
+
+PART = re.compile(r"(\d+) x (.+)")
+
+
+def part_list(item: Item) -> list[tuple[int, str]]:
+    """Parts of a server line as (count, name)."""
+    found = [PART.fullmatch(p) for p in item.parts]
+    return [(int(m[1]), m[2]) for m in found if m]
+
+
+def _check_server(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
+    """Price of a bought server as the sum of its parts."""
+    rate = exchange(catalog, "USD", problem.currency)
+    parts = part_list(item)
+    if not parts or rate is None:
+        return [f"{item.item}: no bill of materials or exchange rate"]
+    row = catalog.servers.filter(pl.col("server") == parts[0][1])
+    if row.is_empty():
+        return [f"{item.item}: unknown server {parts[0][1]}"]
+    server = row.row(0, named=True)
+    usd = server["price_usd"]
+    for count, name in parts[1:]:
+        if server["complete"]:
+            break
+        each = _part_price(name, catalog, with_card=not server["price_includes_gpu"])
+        if each is None:
+            return [f"{item.item}: no price for {name}"]
+        usd += count * each
+    exact = usd * rate
+    if not -0.005 <= float(item.unit_cost) - exact <= 0.015 + 1e-9 * exact:
+        return [f"{item.item}: unit cost {item.unit_cost}, parts add up to {exact:.2f}"]
+    return []
+
+
+def _part_price(name: str, catalog: Catalog, *, with_card: bool) -> float | None:
+    """USD of one part by its name: accelerator, CPU, memory module, drive, or NIC with cable and switch port."""
+    for table, key in ((catalog.accelerators, "accelerator"), (catalog.cpus, "cpu"), (catalog.ram, "module")):
+        hit = table.filter(pl.col(key) == name)
+        if hit.height:
+            if key == "accelerator" and not with_card:
+                return 0.0
+            price = hit["price_usd"][0]
+            return None if price is None else float(price)
+    drive = catalog.storage.filter(pl.col("storage") == name)
+    if drive.height:
+        return float(drive["price_usd_per_tb"][0] * drive["capacity_tb"][0])
+    nic = re.fullmatch(r".+ \(([^()]+)\)", name)
+    port = catalog.network.filter(pl.col("network") == (nic[1] if nic else ""))
+    if port.height:
+        r = port.row(0, named=True)
+        return float(r["nic_price_usd"] + r["per_port_switch_price_usd"] + (r["cable_price_usd"] or 0))
+    return None
+
+
+def _check_maintenance(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
+    """Bought servers pay maintenance for the whole horizon."""
+    share = float(catalog.assumptions.filter(pl.col("key") == "maintenance_share_per_year")["value"][0])
+    bought = sum(float(i.total_cost) for i in result.items if i.kind == "server" and i.billing == "purchase")
+    paid = sum(float(i.total_cost) for i in result.items if i.kind == "maintenance")
+    due = bought * share / 12 * problem.horizon
+    if paid < due - 0.01 or paid > due * (1 + 1e-6) + 0.02 * max(1.0, sum(i.quantity for i in result.items)):
+        return [f"maintenance {paid:.2f}, due {due:.2f}"]
+    return []
+
+
+def _check_budgets(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
+    assert result.cost is not None
+    budget = problem.limits.budget
+
+    def over(what: str, used: Decimal, limit: Money | None) -> list[str]:
+        if limit is None:
+            return []
+        rate = exchange(catalog, limit.currency, problem.currency)
+        if rate is None:
+            return [f"no exchange rate for the budget in {limit.currency}"]
+        cap = float(limit.amount) * rate
+        return [f"{what} {used} over the budget of {cap:.2f}"] if float(used) > cap + 0.005 else []
+
+    capex = sum((i.total_cost for i in result.items if i.kind == "server" and i.billing == "purchase"), Decimal(0))
+    upfront = sum(
+        (i.total_cost * Decimal(str(_terms(i.billing)[2])) for i in result.items if i.kind == "rental"),
+        Decimal(0),
+    )
+    wrong = over("capex", capex + upfront, budget.capex)
+    if abs(capex + upfront - result.cost.capex) > Decimal("0.02") * max(1, len(result.items)):
+        wrong.append(f"capex is {capex + upfront}, the plan says {result.cost.capex}")
+    return [
+        *wrong,
+        *over("monthly", result.cost.monthly, budget.monthly),
+        *over("total", result.cost.total, budget.total),
+    ]

@@ -1,0 +1,240 @@
+"""Recheck where things stand: limits on offers and sites, machines that can be built, watts and quotas."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from catalogs.names import match_accelerators
+from problems.schema import Pick, Problem, Site
+from solver.plan import Item, Result
+from solver.verify_money import part_list
+
+RANK = ("recalled", "estimate", "derived", "listed", "measured")
+
+
+def check_places(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
+    """Offers, sites and machines of the plan respect every limit that is not money."""
+    wrong: list[str] = []
+    for item in result.items:
+        if item.kind == "rental":
+            wrong += _check_offer(item, problem, catalog)
+        elif item.kind == "server":
+            wrong += _check_server(item, problem, catalog)
+    wrong += _check_power(result, problem, catalog)
+    wrong += _check_quota(result, problem)
+    return wrong
+
+
+def _picked(value: str | None, pick: Pick | None, *, lower: bool = False) -> bool:
+    if pick is None:
+        return True
+
+    def norm(text: str) -> str:
+        return text.lower() if lower else text
+
+    name = None if value is None else norm(value)
+    if name is not None and name in {norm(d) for d in pick.deny}:
+        return False
+    return pick.allow is None or (name is not None and name in {norm(a) for a in pick.allow})
+
+
+def _card_picked(card: str, pick: Pick | None, catalog: Catalog) -> bool:
+    if pick is None:
+        return True
+    if any(card in match_accelerators(catalog, d) for d in pick.deny):
+        return False
+    return pick.allow is None or any(card in match_accelerators(catalog, a) for a in pick.allow)
+
+
+def _tag(text: str) -> str:
+    return re.sub(r"[\W_]", "", text.lower())
+
+
+def _tags_missing(have: list[str], wanted: tuple[str, ...]) -> list[str]:
+    known = {_tag(t) for t in have}
+    return [t for t in wanted if _tag(t) not in known]
+
+
+def _common(
+    item: Item, problem: Problem, catalog: Catalog, mode: str, country: str | None, tags: list[str]
+) -> list[str]:
+    limits = problem.limits
+    card = item.accelerator or ""
+    vendor = catalog.accelerators.filter(pl.col("accelerator") == card)["vendor"]
+    wrong = []
+    if not _card_picked(card, limits.accelerators, catalog):
+        wrong.append(f"{item.item}: accelerator {card} not allowed")
+    if not _picked(str(vendor[0]) if vendor.len() else None, limits.vendors, lower=True):
+        wrong.append(f"{item.item}: vendor not allowed")
+    if limits.deployment is not None and mode not in limits.deployment:
+        wrong.append(f"{item.item}: deployment {mode} not allowed")
+    if limits.countries is not None and country not in limits.countries:
+        wrong.append(f"{item.item}: country {country} not allowed")
+    wrong += [f"{item.item}: compliance tag {t} missing" for t in _tags_missing(tags, limits.compliance)]
+    return wrong
+
+
+def _check_offer(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
+    name = (item.pool or "").removesuffix("#spot")
+    hit = catalog.offers.filter(pl.col("offer_id") == name)
+    if hit.is_empty():
+        return [f"{item.item}: not in the catalogue"]
+    offer = hit.row(0, named=True)
+    limits = problem.limits
+    wrong = _common(
+        item,
+        problem,
+        catalog,
+        offer["deployment_mode"],
+        offer["country"],
+        (offer["compliance"] or "").split(";"),
+    )
+    if not _picked(offer["provider"], limits.providers, lower=True):
+        wrong.append(f"{item.item}: provider not allowed")
+    if not _picked(offer["region"], limits.regions):
+        wrong.append(f"{item.item}: region not allowed")
+    if offer["doubtful"] and not problem.policy.include_doubtful:
+        wrong.append(f"{item.item}: row marked doubtful")
+    least = RANK.index(problem.policy.min_confidence)
+    if RANK.index(item.price_confidence or "recalled") < least:
+        wrong.append(f"{item.item}: price less sure than {problem.policy.min_confidence}")
+    if item.accelerator != offer["accelerator"] or item.accelerators != offer["accelerator_count"] * item.quantity:
+        wrong.append(f"{item.item}: accelerators do not match the offer")
+    return wrong
+
+
+def _site(problem: Problem, name: str) -> Site | None:
+    return next((s for s in problem.sites if s.name == name), None)
+
+
+def _check_server(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
+    site = _site(problem, item.site)
+    parts = part_list(item)
+    if site is None or not parts:
+        return [f"{item.item}: no such site or no parts"]
+    row = catalog.servers.filter(pl.col("server") == parts[0][1])
+    if row.is_empty():
+        return [f"{item.item}: unknown server"]
+    server = row.row(0, named=True)
+    wrong = _common(item, problem, catalog, server["deployment_mode"], site.country, list(site.compliance))
+    cards = [(n, name) for n, name in parts[1:] if name == item.accelerator]
+    if len(cards) != 1 or cards[0][0] > server["slots"]:
+        wrong.append(f"{item.item}: accelerators do not fit the server's slots")
+    if item.accelerator not in [f.strip() for f in server["fits"].split(";")]:
+        wrong.append(f"{item.item}: server does not take {item.accelerator}")
+    if not server["complete"] and item.billing != "owned":
+        wrong += _check_parts(item, parts, server, catalog)
+    return wrong
+
+
+def _check_parts(item: Item, parts: list[tuple[int, str]], server: dict[str, object], catalog: Catalog) -> list[str]:
+    """Sockets, memory generation and slots, drive bays, NIC slots and power supplies of a built server."""
+    wrong = []
+    cpus = [
+        (n, catalog.cpus.filter(pl.col("cpu") == name))
+        for n, name in parts
+        if catalog.cpus.filter(pl.col("cpu") == name).height
+    ]
+    rams = [
+        (n, catalog.ram.filter(pl.col("module") == name))
+        for n, name in parts
+        if catalog.ram.filter(pl.col("module") == name).height
+    ]
+    drives = [n for n, name in parts if catalog.storage.filter(pl.col("storage") == name).height]
+    nics = [
+        n
+        for n, name in parts
+        if name.endswith(")") and catalog.network.filter(pl.col("network") == name[name.rfind("(") + 1 : -1]).height
+    ]
+    if len(cpus) != 1 or len(rams) != 1 or not drives or not nics:
+        return [f"{item.item}: bill of materials is not whole"]
+    (sockets, cpu), (modules, ram) = cpus[0], rams[0]
+    if sockets > int(server["cpu_sockets"]) or sockets > cpu["max_sockets"][0]:  # type: ignore[call-overload]
+        wrong.append(f"{item.item}: more CPUs than sockets")
+    if ram["type"][0] != cpu["memory_type"][0]:
+        wrong.append(f"{item.item}: {ram['type'][0]} memory on a CPU that takes {cpu['memory_type'][0]}")
+    if modules > int(server["ram_slots"]):  # type: ignore[call-overload]
+        wrong.append(f"{item.item}: more memory modules than slots")
+    if modules * ram["size_gib"][0] > min(float(server["max_ram_gib"]), cpu["max_memory_gib"][0] * sockets):  # type: ignore[arg-type]
+        wrong.append(f"{item.item}: more memory than the server takes")
+    if sum(drives) > int(server["drive_bays"]):  # type: ignore[call-overload]
+        wrong.append(f"{item.item}: more drives than bays")
+    if sum(nics) > int(server["nic_slots"]):  # type: ignore[call-overload]
+        wrong.append(f"{item.item}: more NICs than slots")
+    return wrong
+
+
+def nameplate_w(item: Item, catalog: Catalog) -> float:
+    """Nameplate of one server of a line from its parts; complete systems carry their rated maximum [W]."""
+    parts = part_list(item)
+    server = catalog.servers.filter(pl.col("server") == parts[0][1]).row(0, named=True)
+    if server["complete"]:
+        return float(server["max_power_w"])
+    total = float(server["chassis_overhead_w"])
+    for count, name in parts[1:]:
+        for table, key, column in (
+            (catalog.accelerators, "accelerator", "tdp_w"),
+            (catalog.cpus, "cpu", "tdp_w"),
+            (catalog.ram, "module", "power_w"),
+            (catalog.storage, "storage", "power_w"),
+        ):
+            hit = table.filter(pl.col(key) == name)
+            if hit.height:
+                total += count * float(hit[column][0])
+        port = (
+            catalog.network.filter(pl.col("network") == name[name.rfind("(") + 1 : -1])
+            if name.endswith(")")
+            else pl.DataFrame()
+        )
+        if port.height:
+            total += count * float(port["nic_power_w"][0] + port["per_port_switch_power_w"][0])
+    return total
+
+
+def _check_power(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
+    """Nameplate of all servers at each site, before and after PUE, within the limits; the plan's own figures agree."""
+    assert result.power is not None
+    wrong = []
+    default_pue = float(catalog.assumptions.filter(pl.col("key") == "own_room_pue")["value"][0])
+    it_all = facility_all = 0.0
+    for site in problem.sites:
+        it = sum(
+            nameplate_w(i, catalog) * i.quantity for i in result.items if i.kind == "server" and i.site == site.name
+        )
+        facility = it * (site.pue or default_pue)
+        it_all += it
+        facility_all += facility
+        if site.it_power is not None and it > site.it_power * (1 + 1e-9):
+            wrong.append(f"{site.name}: {it:.0f} W of IT nameplate over {site.it_power:.0f} W")
+        if site.power is not None and facility > site.power * (1 + 1e-9):
+            wrong.append(f"{site.name}: {facility:.0f} W after PUE over {site.power:.0f} W")
+    if problem.limits.power is not None and facility_all > problem.limits.power * (1 + 1e-9):
+        wrong.append(f"limits.power: {facility_all:.0f} W over {problem.limits.power:.0f} W")
+    if abs(it_all - result.power.it_peak_w) > 1 + 1e-6 * it_all:
+        wrong.append(f"nameplate is {it_all:.0f} W, the plan says {result.power.it_peak_w:.0f} W")
+    if abs(facility_all - result.power.facility_peak_w) > 1 + 1e-6 * facility_all:
+        wrong.append(f"facility power is {facility_all:.0f} W, the plan says {result.power.facility_peak_w:.0f} W")
+    return wrong
+
+
+def _check_quota(result: Result, problem: Problem) -> list[str]:
+    """Nodes of every offer with a quota, held and hired together, in each period."""
+    wrong = []
+    for quota in problem.limits.quota:
+        for period in result.periods:
+            used = 0.0
+            for i in result.items:
+                offer = (i.pool or "").removesuffix("#spot")
+                named = quota.offer in (
+                    offer,
+                    offer.rsplit("/", 1)[0],
+                    offer.split("/", 1)[-1].rsplit("/", 1)[0],
+                )
+                if i.kind == "rental" and named:
+                    used += i.quantity if i.quantity_by_period is None else i.quantity_by_period.get(period, 0)
+            if used > quota.max:
+                wrong.append(f"quota of {quota.offer}: {used:g} nodes in {period}, at most {quota.max}")
+    return wrong

@@ -1,0 +1,169 @@
+"""Recompute what every placement claims to do: does it fit memory, does it run at the stated rate, in the stated time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from catalogs.models import models_frame, resolve_model
+from catalogs.names import match_accelerators
+from problems.schema import AcceleratorNeed, Batch, Finetune, Fixed, Pretrain, Problem, Serve
+from solver.features.memory import with_serving_memory
+from solver.features.memory_tables import MemoryTables
+from solver.features.speed_tables import SpeedTables
+from solver.features.throughput import with_batch_rate, with_serving_rate
+from solver.plan import Placement, Result, WorkloadPlan
+
+SLACK = 1e-6
+
+
+def check_rates(result: Result, problem: Problem, catalog: Catalog, base_dir: Path) -> list[str]:
+    """Memory, rate and duration of every placement, one at a time, from the physical models alone."""
+    wrong: list[str] = []
+    plans = {w.name: w for w in result.workloads}
+    for work in problem.workloads:
+        plan = plans.get(work.name)
+        if plan is None:
+            continue
+        for placement in plan.placements:
+            wrong += _allowed(work, placement, catalog)
+            if isinstance(work, Serve | Batch):
+                wrong += _check_serving(work, placement, catalog, base_dir)
+            elif isinstance(work, Pretrain | Finetune):
+                wrong += _check_training(work, placement)
+            else:
+                wrong += _check_fixed(work, placement, plan, catalog)
+    return wrong
+
+
+def _allowed(work: Any, placement: Placement, catalog: Catalog) -> list[str]:
+    """The workload's own accelerator limits, and spot only for work that takes interruptions."""
+    wrong = []
+    pick = work.accelerators
+    if pick is not None:
+        names = {n for a in pick.allow or () for n in match_accelerators(catalog, a)}
+        denied = {n for d in pick.deny for n in match_accelerators(catalog, d)}
+        if (pick.allow is not None and placement.accelerator not in names) or placement.accelerator in denied:
+            wrong.append(f"{work.name}: {placement.accelerator} is not allowed for it")
+    takes = work.spot if isinstance(work, Fixed) else work.interruptible
+    if placement.pool.endswith("#spot") and not takes:
+        wrong.append(f"{work.name}: on spot, which it does not take")
+    return wrong
+
+
+def _card(catalog: Catalog, name: str) -> pl.DataFrame:
+    return catalog.accelerators.filter(pl.col("accelerator") == name).drop(
+        "source", "as_of", "notes", "confidence", strict=False
+    )
+
+
+def _link_class(placement: Placement, catalog: Catalog) -> str | None:
+    """Link class of the node: as the offer says, or as the card has it inside an own server."""
+    offer = catalog.offers.filter(pl.col("offer_id") == placement.pool.removesuffix("#spot"))
+    if offer.height:
+        value = offer["interconnect_class"][0]
+        return None if value is None else str(value)
+    domain = _card(catalog, placement.accelerator)["nvlink_domain"][0] or 1
+    return "nvlink" if domain >= 4 else "bridge" if domain >= 2 else "pcie"
+
+
+def _check_serving(work: Serve | Batch, placement: Placement, catalog: Catalog, base_dir: Path) -> list[str]:
+    if placement.source == "user":
+        claimed = [m.rate for m in work.measured if placement.accelerator in match_accelerators(catalog, m.accelerator)]
+        if not claimed and work.model is None:
+            return [f"{work.name}: no measurement for {placement.accelerator}"]
+        return []
+    if work.model is None or placement.precision not in work.precision:
+        return [f"{work.name}: precision {placement.precision} is not allowed"]
+    buckets = [(b.isl, b.osl) for b in work.traffic.buckets] if isinstance(work, Serve) else [(work.isl, work.osl)]
+    context = float(max(i + o for i, o in buckets))
+    if isinstance(work, Serve) and work.context is not None:
+        context = max(context, float(work.context))
+    slo = work.slo if isinstance(work, Serve) else None
+    sizes = pl.DataFrame({"isl": [float(i) for i, _ in buckets], "osl": [float(o) for _, o in buckets]})
+    model = models_frame(catalog, [resolve_model(catalog, work.model, base_dir)]).drop(
+        "source", "as_of", "notes", "confidence", strict=False
+    )
+    frame = _card(catalog, placement.accelerator).join(model, how="cross").join(sizes, how="cross")
+    frame = frame.with_columns(
+        interconnect_class=pl.lit(_link_class(placement, catalog), pl.String),
+        tp=pl.lit(placement.tp, pl.Int64),
+        pp=pl.lit(placement.pp, pl.Int64),
+        precision=pl.lit(placement.precision),
+        kv_precision=pl.lit(work.kv_precision),
+        engine=pl.lit(work.engine),
+        context_tokens=pl.lit(context),
+        min_concurrency=pl.lit(1.0),
+        ttft_limit_s=pl.lit(slo.ttft if slo else None, pl.Float64),
+        tpot_limit_s=pl.lit(slo.tpot if slo else None, pl.Float64),
+        percentile=pl.lit(slo.percentile if slo else "mean"),
+    )
+    frame = with_serving_memory(frame, MemoryTables.of(catalog))
+    if not frame["fits_memory"].all():
+        reason = str(frame["memory_reason"].drop_nulls().first())
+        return [f"{work.name}: does not fit on {placement.accelerator}: {reason}"]
+    tables = SpeedTables.of(catalog)
+    rated = with_serving_rate(frame, tables) if isinstance(work, Serve) else with_batch_rate(frame, tables)
+    flight = isinstance(work, Serve) and work.traffic.concurrency is not None
+    rates: list[float] = rated["in_flight" if flight else "rate_req_s"].fill_null(0.0).to_list()
+    if isinstance(work, Batch):
+        count = placement.accelerators_per_replica / (placement.tp * placement.pp)
+        return _check_batch(work, placement, rates[0] * count)
+    wrong = []
+    for claimed, each in zip(placement.rates_by_bucket, rates, strict=True):
+        if claimed > each * (1 + SLACK):
+            wrong.append(
+                f"{work.name}: claims {claimed:.6g} per replica on {placement.accelerator}, the model gives {each:.6g}"
+            )
+    if placement.tp * placement.pp != placement.accelerators_per_replica:
+        wrong.append(f"{work.name}: tp x pp is not the replica's {placement.accelerators_per_replica} accelerators")
+    return wrong
+
+
+def _check_batch(work: Batch, placement: Placement, rate: float) -> list[str]:
+    if placement.rate > rate * (1 + SLACK):
+        return [f"{work.name}: claims {placement.rate:.6g} requests/s, the model gives {rate:.6g}"]
+    least = work.requests / placement.rate / 3600
+    if (placement.duration_h or 0) < least * (1 - SLACK):
+        return [f"{work.name}: claims {placement.duration_h} h, the rate needs {least:.4f} h"]
+    return []
+
+
+def _check_training(work: Pretrain | Finetune, placement: Placement) -> list[str]:
+    """Time is at least tokens over the stated rate, and the stated memory leaves the stated slack."""
+    wrong = []
+    least = work.tokens / placement.rate / 3600
+    if (placement.duration_h or 0) < least * (1 - SLACK):
+        wrong.append(f"{work.name}: claims {placement.duration_h} h, its rate needs {least:.4f} h")
+    if placement.memory_slack_gib is None or placement.memory_slack_gib < 0:
+        wrong.append(f"{work.name}: does not fit the memory of {placement.accelerator}")
+    if placement.accelerators_per_replica % (placement.tp * placement.pp):
+        wrong.append(f"{work.name}: {placement.accelerators_per_replica} accelerators are no multiple of tp x pp")
+    return wrong
+
+
+def _check_fixed(work: Fixed, placement: Placement, plan: WorkloadPlan, catalog: Catalog) -> list[str]:
+    """The machine has the card, CPUs and RAM asked for, on as many nodes."""
+    wrong = []
+    need = work.accelerator
+    card = _card(catalog, placement.accelerator).row(0, named=True)
+    if isinstance(need, AcceleratorNeed):
+        if (card["memory_gb_nominal"] or 0) * 1e9 < need.memory * (1 - 1e-9):
+            wrong.append(f"{work.name}: {placement.accelerator} has too little memory")
+    else:
+        labels = [need] if isinstance(need, str) else list(need)
+        if not any(placement.accelerator in match_accelerators(catalog, label) for label in labels):
+            wrong.append(f"{work.name}: {placement.accelerator} is not the accelerator asked for")
+    if placement.nodes < work.nodes or placement.accelerators_per_replica < work.count * work.nodes:
+        wrong.append(f"{work.name}: fewer nodes or accelerators than asked for")
+    offer = catalog.offers.filter(pl.col("offer_id") == placement.pool.removesuffix("#spot"))
+    if offer.height:
+        row = offer.row(0, named=True)
+        if work.cpus is not None and (row["vcpus"] or 0) < work.cpus:
+            wrong.append(f"{work.name}: {placement.offer} has too few CPUs")
+        if work.ram is not None and (row["ram_gib"] or 0) * 2**30 < work.ram * (1 - 1e-9):
+            wrong.append(f"{work.name}: {placement.offer} has too little RAM")
+    return wrong
