@@ -7,103 +7,58 @@ commands that need them, so that help and completion stay quick.
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
-import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from catalogs.catalog import Catalog
     from problems.load import LoadedProblem
-    from solver.plan import Result
     from solver.report.answer import Answer
-    from solver.report.page import View
 
-OK, INTERNAL, USAGE, INFEASIBLE, GAP_OPEN, NOTHING_FOUND, CATALOG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 PACKAGES = ("problems", "catalogs", "solver")
 FORMS = ("text", "json", "csv", "parquet")
+VALIDATIONS = {"memory": ("solver.validate_memory", "validate_memory")}
 EXAMPLE = "kitout solve problems/lora-70b.yaml"
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Refused(click.ClickException):
-    """Input that cannot be used: exit 2, the message as it stands."""
-
-    exit_code = USAGE
-
-    def show(self, file: Any = None) -> None:
-        click.echo(self.format_message(), err=True)
-
-
-class CatalogRefused(Refused):
-    """A catalogue that cannot be used: exit 6."""
-
-    exit_code = CATALOG
 
 
 class Commands(click.Group):
     """The group of all commands: turns whatever goes wrong into one message and its exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        refuse_shadows(ctx)
         try:
-            refuse_shadows()
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit):
             raise
         except (KeyboardInterrupt, click.Abort):
             click.echo("\nInterrupted.", err=True)
-            ctx.exit(INTERRUPTED)
+            ctx.exit(130)
         except Exception as error:
-            refuse_known(error)
-            report_bug(ctx, error)
+            from solver.report.failures import explain
+
+            code, said = explain(error)
+            click.echo(said, err=True)
+            ctx.exit(code)
 
 
-def refuse_shadows() -> None:
+def refuse_shadows(ctx: click.Context) -> None:
     """Refuse to run when a package of ours would be imported from elsewhere; their names are common words."""
     here = Path(__file__).resolve().parent
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
         found = Path(spec.origin).resolve().parent if spec and spec.origin else None
         if found != here / name:
-            where = f"by {found}" if found else "or missing"
-            raise Refused(f"kitout: its package {name!r} is shadowed {where}; unset PYTHONPATH or leave this folder")
-
-
-def refuse_known(error: Exception) -> None:
-    """Raise the refusal that stands for `error`, where it is the user's to mend; return where it is a bug."""
-    from catalogs.errors import CatalogError, UnknownName
-    from catalogs.model_config import ConfigError
-    from problems.load import ProblemError
-    from problems.template import TemplateError
-    from solver.report.answer import NoAnswer
-    from solver.report.export import NotAResult
-
-    if isinstance(error, CatalogError):
-        raise CatalogRefused(str(error)) from error
-    if isinstance(error, ProblemError | UnknownName | ConfigError | NotAResult | NoAnswer):
-        raise Refused(str(error)) from error
-    if isinstance(error, TemplateError):
-        raise Refused("\n".join(f"--{name}: {what}" for name, what in error.errors.items())) from error
-
-
-def report_bug(ctx: click.Context, error: Exception) -> NoReturn:
-    """Save the trace, say in one line where it is, and leave with code 1."""
-    handle, name = tempfile.mkstemp(prefix="kitout-", suffix=".txt")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        traceback.print_exception(error, file=out)
-    said = " ".join(f"{type(error).__name__}: {error}".split())
-    click.echo(f"kitout: internal error, please report it: {said[:200]} (trace saved in {name})", err=True)
-    ctx.exit(INTERNAL)
+            where = f"shadowed by {found}" if found else "missing or shadowed"
+            said = f"kitout: its package {name!r} is {where}; unset PYTHONPATH or leave this folder"
+            click.echo(said, err=True)
+            ctx.exit(2)
 
 
 # --- options that several commands share ------------------------------------------------------------------
@@ -126,17 +81,6 @@ class Quantity(click.ParamType[Any]):
             self.fail(str(error.errors()[0]["msg"]).removeprefix("Value error, "), param, ctx)
 
 
-def stack(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Apply options so that they are listed in the order given."""
-
-    def apply(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return apply
-
-
 catalog_option = click.option(
     "--catalog",
     "overlays",
@@ -145,10 +89,17 @@ catalog_option = click.option(
     metavar="DIR",
     help="Folder of your own tables, laid over the catalogue. Repeatable.",
 )
+
+
+def with_options(command: Any, *options: Callable[[Any], Any]) -> Any:
+    """Put options on a command so that they are listed in the order given."""
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
 set_option = click.option("--set", "settings", multiple=True, metavar="FIELD=VALUE", help="Change a field. Repeatable.")
 
 
-def takes_problem(command: F) -> F:
+def takes_problem(command: Callable[..., Any]) -> Any:
     """Give a command its `asked: Asked`: problem, settings, currency and catalogue."""
 
     @functools.wraps(command)
@@ -164,16 +115,16 @@ def takes_problem(command: F) -> F:
             settings = [*settings, f"currency={currency}"]
         return command(*args, asked=Asked(problem, tuple(settings), tuple(overlays)), **rest)
 
-    options: Callable[[Any], Any] = stack(
+    return with_options(
+        run,
         click.argument("problem"),
         set_option,
         click.option("--currency", metavar="CODE", help="Currency of the answer."),
         catalog_option,
     )
-    return cast("F", options(run))
 
 
-def gives_answer(command: F) -> F:
+def gives_answer(command: Callable[..., Any]) -> Any:
     """Give a command its `answer: Answer`: form, place, language, colour."""
 
     @functools.wraps(command)
@@ -187,13 +138,15 @@ def gives_answer(command: F) -> F:
         quiet: bool,
         **rest: Any,
     ) -> Any:
+        from solver.report.answer import Answer, tell_sources
+
         if verbose:
             tell_sources(click.get_current_context())
-        from solver.report.answer import Answer
 
         return command(*args, answer=Answer.open(form, output, lang, color, quiet), **rest)
 
-    options: Callable[[Any], Any] = stack(
+    return with_options(
+        run,
         click.option("--format", "form", type=click.Choice(FORMS), help="Form of the answer (default text)."),
         click.option(
             "-o",
@@ -207,20 +160,6 @@ def gives_answer(command: F) -> F:
         click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors."),
         click.option("-v", "--verbose", is_flag=True, help="Say on stderr where each setting is from."),
     )
-    return cast("F", options(run))
-
-
-# --- input ------------------------------------------------------------------------------------------------
-
-
-def read_text(name: str) -> str:
-    """Text of a file, or of stdin for ``-``."""
-    try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise Refused(f"{name}: is not UTF-8 text") from None
-    except OSError as error:
-        raise Refused(f"{name}: {error.strerror}") from None
 
 
 @dataclass(frozen=True)
@@ -249,51 +188,6 @@ class Asked:
         if unknown:
             raise ProblemError(unknown)
         return loaded, catalog
-
-
-def tell_sources(ctx: click.Context) -> None:
-    """Say where each setting of a command is from: option, environment, or problem file and defaults."""
-    for name, value in ctx.params.items():
-        source = ctx.get_parameter_source(name)
-        said = source.name.lower().replace("_", " ") if source else "default"
-        if value is None or value == ():
-            value, said = "-", "problem file or default"
-        click.echo(f"  {name:<12} {value}  ({said})", err=True)
-
-
-def exit_code(result: Result, gap: float) -> int:
-    """Exit code that stands for a result; `gap` is the one asked for [ratio]."""
-    from solver.plan import Status, StopReason
-
-    if result.stop_reason is StopReason.INTERRUPTED:
-        return INTERRUPTED
-    if result.status is Status.FEASIBLE:
-        return OK if result.gap is not None and result.gap <= gap else GAP_OPEN
-    return {Status.OPTIMAL: OK, Status.INFEASIBLE: INFEASIBLE, Status.UNKNOWN: NOTHING_FOUND}[result.status]
-
-
-def give_result(answer: Answer, result: Result, source: str | None) -> None:
-    """Hand a result over in the form asked for, and a line about it where it went to a file."""
-    from solver.report.export import result_bytes
-    from solver.report.text import render_result, summary
-
-    view = answer.view(source)
-    answer.give(render_result(result, view) if answer.form == "text" else result_bytes(result, answer.form))
-    if answer.output is not None or answer.form != "text":
-        where = f"{answer.output}: " if answer.output else ""
-        answer.note(f"{where}{summary(result, view)}")
-
-
-def give_table(answer: Answer, frame: pl.DataFrame, text: Callable[[View], str] | None = None) -> None:
-    """Hand a table over in the form asked for; `text` renders it where it is no plain list of rows."""
-    from solver.report.export import frame_bytes
-    from solver.report.listing import render_table
-
-    if answer.form != "text":
-        answer.give(frame_bytes(frame, answer.form))
-    else:
-        view = answer.view()
-        answer.give(text(view) if text else render_table(frame, len(frame), view))
 
 
 # --- commands ---------------------------------------------------------------------------------------------
@@ -333,18 +227,7 @@ def main(ctx: click.Context) -> None:
 @click.option("--no-runner-up", is_flag=True, help="Do not look for the best plan without the main accelerator.")
 @gives_answer
 @click.pass_context
-def solve(
-    ctx: click.Context,
-    asked: Asked,
-    answer: Answer,
-    time_limit: float | None,
-    gap: float | None,
-    workers: int,
-    seed: int,
-    log: bool,
-    no_progress: bool,
-    no_runner_up: bool,
-) -> None:
+def solve(ctx: click.Context, /, asked: Asked, answer: Answer, log: bool, no_progress: bool, **how: Any) -> None:
     """Find the cheapest plan, or the best by the problem's own objective, and prove how good it is.
 
     PROBLEM is a YAML or JSON file, or - for stdin. The first Ctrl-C stops and reports the best plan so far.
@@ -352,13 +235,15 @@ def solve(
     loaded, catalog = asked.load()
 
     from solver.events import SolveOptions
+    from solver.report.failures import exit_code
+    from solver.report.give import give_result
     from solver.report.progress import Progress, watch
     from solver.report.text import objective_writer
     from solver.solve import solve as search
     from solver.verify import verify as recheck
 
     wanted = loaded.problem
-    options = SolveOptions(time_limit, gap, workers, seed, log, not no_runner_up)
+    options = SolveOptions(how["time_limit"], how["gap"], how["workers"], how["seed"], log, not how["no_runner_up"])
     shown = Progress(
         sys.stderr, answer.quiet or no_progress or log, objective_writer(wanted.objective, wanted.currency)
     )
@@ -367,7 +252,7 @@ def solve(
     if faults:
         raise RuntimeError("the plan failed its recheck: " + "; ".join(faults))
     give_result(answer, result, asked.source)
-    ctx.exit(exit_code(result, wanted.gap if gap is None else gap))
+    ctx.exit(exit_code(result, wanted.gap if options.gap is None else options.gap))
 
 
 @main.command()
@@ -377,7 +262,7 @@ def check(asked: Asked, quiet: bool) -> None:
     """Check a problem file: every fault at once, with line and column. Solves nothing."""
     loaded, _catalog = asked.load()
     if not quiet:
-        from solver.report.listing import problem_summary
+        from solver.report.problem_text import problem_summary
 
         click.echo(problem_summary(loaded.problem, asked.problem))
 
@@ -392,8 +277,9 @@ def verify(
     ctx: click.Context, result: str, problem: str, settings: tuple[str, ...], overlays: tuple[Path, ...]
 ) -> None:
     """Check a saved RESULT against its problem and the catalogue, in plain arithmetic, without the solver."""
+    from solver.report.answer import read_text
     from solver.report.export import read_result
-    from solver.report.listing import verdict
+    from solver.report.problem_text import verdict
 
     saved = read_result(read_text(result), result)
     loaded, catalog = Asked(problem, settings, overlays).load()
@@ -401,7 +287,7 @@ def verify(
 
     faults = recheck(saved, loaded.problem, catalog)
     click.echo(verdict(saved, loaded.sha256, catalog.sha256, faults))
-    ctx.exit(INFEASIBLE if faults else OK)
+    ctx.exit(3 if faults else 0)
 
 
 @main.command()
@@ -409,7 +295,9 @@ def verify(
 @gives_answer
 def report(result: str, answer: Answer) -> None:
     """Show a saved RESULT again, or write it in another form."""
+    from solver.report.answer import read_text
     from solver.report.export import read_result
+    from solver.report.give import give_result
 
     give_result(answer, read_result(read_text(result), result), None)
 
@@ -430,7 +318,7 @@ def schema(kind: str) -> None:
 
         found = Result.model_json_schema(mode="serialization")
     else:
-        from solver.report.listing import catalog_schema
+        from solver.report.catalog_text import catalog_schema
 
         found = catalog_schema()
     Answer("json").give(to_json(found))
@@ -448,49 +336,15 @@ def schema(kind: str) -> None:
 @click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
 def init(output: Path, force: bool, **given: str | None) -> None:
     """Write a first problem file, with comments. In a terminal, asks what is not given as an option."""
-    from problems.template import write_template
-    from solver.report.answer import Answer
+    from solver.report.answer import Answer, NoAnswer
+    from solver.report.ask import first_problem
 
-    target = Answer("text", None if str(output) == "-" else output)
+    target = Answer.open("text", output, None, "never", False)
     if target.output and output.exists() and not force:
-        raise Refused(f"{output}: exists already; --force overwrites it")
-    answers = ask_missing(given) if sys.stdin.isatty() else given
-    text = write_template(answers.pop("task") or "serve", **answers)
-    refuse_unknown_names(text)
-    target.give(text)
+        raise NoAnswer(f"{output}: exists already; --force overwrites it")
+    target.give(first_problem(given, ask=sys.stdin.isatty()))
     if target.output:
         click.echo(f"{output} written. Next: kitout solve {output}", err=True)
-
-
-def ask_missing(given: dict[str, str | None]) -> dict[str, str | None]:
-    """Ask for what is not given, one question at a time, until each answer can be used."""
-    from problems.template import QUESTIONS, check_answer
-    from problems.units import UnitError
-
-    answers = dict(given)
-    for question in QUESTIONS:
-        task = answers.get("task") or "serve"
-        while answers[question.key] is None:
-            default = question.default_for(task)
-            said = click.prompt(question.ask(task), default=default or "", show_default=bool(default), err=True)
-            try:
-                if said:
-                    check_answer(question.key, said, task)
-                answers[question.key] = said
-            except UnitError as error:
-                click.echo(f"  {error.message}; {error.help}", err=True)
-    return answers
-
-
-def refuse_unknown_names(text: str) -> None:
-    """Refuse a new problem that the catalogue has no words for: it would not solve."""
-    from catalogs.load import load_catalog
-    from problems.load import load_text
-    from solver.names import unknown_names
-
-    unknown = unknown_names(load_text(text), load_catalog())
-    if unknown:
-        raise Refused("\n".join(issue.message for issue in unknown))
 
 
 @main.group()
@@ -512,25 +366,17 @@ def catalog() -> None:
 @click.option("--currency", default="USD", show_default=True, metavar="CODE")
 @catalog_option
 @gives_answer
-def list_command(
-    answer: Answer,
-    overlays: tuple[Path, ...],
-    currency: str,
-    columns: str | None,
-    limit: int | None,
-    sort: str,
-    descending: bool,
-    **where: Any,
-) -> None:
+def list_command(answer: Answer, overlays: tuple[Path, ...], currency: str, columns: str | None, **how: Any) -> None:
     """List offers with their prices, the cheapest per GPU-hour first."""
     from catalogs.load import load_catalog
     from catalogs.query import Where, list_offers
-    from solver.report.listing import chosen_columns, offer_table
+    from solver.report.catalog_text import chosen_columns, offer_table
+    from solver.report.give import give_table
 
-    if limit is None and answer.form == "text":
-        limit = 20
-    asked = Where(**where)
-    page = list_offers(load_catalog(overlays), asked, sort=sort, descending=descending, limit=limit, currency=currency)
+    order = {name: how.pop(name) for name in ("sort", "descending", "limit")}
+    if order["limit"] is None and answer.form == "text":
+        order["limit"] = 20
+    page = list_offers(load_catalog(overlays), Where(**how), currency=currency, **order)
     names = chosen_columns(columns, page.frame)
     shown = page.frame.select(names) if names else page.frame
     give_table(answer, shown, lambda view: offer_table(page.frame, page.total, currency, names, view))
@@ -545,7 +391,7 @@ def show_command(answer: Answer, overlays: tuple[Path, ...], name: str, currency
     """Show everything known of an accelerator, offer, server or part."""
     from catalogs.load import load_catalog
     from catalogs.query import show
-    from solver.report.listing import sections_bytes, sections_text
+    from solver.report.catalog_text import sections_bytes, sections_text
 
     sections = show(load_catalog(overlays), name, currency)
     view = answer.view()
@@ -561,6 +407,7 @@ def sources_command(answer: Answer, overlays: tuple[Path, ...]) -> None:
     """List where the figures are from, how many rows each source gives, and how old they are."""
     from catalogs.load import load_catalog
     from catalogs.query import sources
+    from solver.report.give import give_table
 
     give_table(answer, sources(load_catalog(overlays)))
 
@@ -574,11 +421,12 @@ def check_command(ctx: click.Context, answer: Answer, overlays: tuple[Path, ...]
     """Look for figures and prices that are allowed but look wrong. Exit code 6 where there are faults."""
     from catalogs.checks import check
     from catalogs.load import load_catalog
+    from solver.report.give import give_table
 
     found = check(load_catalog(overlays))
     give_table(answer, found)
     faults = {"error", "warning"} if strict else {"error"}
-    ctx.exit(CATALOG if faults & set(found["severity"]) else OK)
+    ctx.exit(6 if faults & set(found["severity"]) else 0)
 
 
 @main.command()
@@ -612,11 +460,29 @@ def check_command(ctx: click.Context, answer: Answer, overlays: tuple[Path, ...]
 def size(answer: Answer, overlays: tuple[Path, ...], model: str, gpus: tuple[str, ...], **asked: Any) -> None:
     """Show what a model needs on each accelerator: does it fit, on how many GPUs. No prices, no solver."""
     from catalogs.load import load_catalog
+    from solver.report.give import give_table
     from solver.report.size_text import render_size
     from solver.size import size_model
 
     title, frame = size_model(load_catalog(overlays), model, gpus, asked)
     give_table(answer, frame, lambda view: render_size(title, frame, view))
+
+
+@main.command()
+@click.argument("kind", type=click.Choice(list(VALIDATIONS)))
+@click.argument("file", type=click.Path(path_type=Path))
+@catalog_option
+@gives_answer
+def validate(answer: Answer, overlays: tuple[Path, ...], kind: str, file: Path) -> None:
+    """Set what the models predict beside the measurements of a CSV FILE: error by row, by group, and over all."""
+    from catalogs.load import load_catalog
+    from solver.report.validate_text import render_validation, validation_bytes
+
+    module, function = VALIDATIONS[kind]
+    found = getattr(importlib.import_module(module), function)(load_catalog(overlays), file)
+    text = answer.form == "text"
+    title = f"{kind}: {file}"
+    answer.give(render_validation(title, found, answer.view()) if text else validation_bytes(found, answer.form))
 
 
 if __name__ == "__main__":

@@ -46,6 +46,16 @@ class Catalog:
     kv_precisions: pl.DataFrame
     optimisers: pl.DataFrame
     memory_constants: pl.DataFrame
+    speed_classes: pl.DataFrame
+    calibration_serving: pl.DataFrame
+    calibration_links: pl.DataFrame
+    calibration_training: pl.DataFrame
+    power_curves: pl.DataFrame
+    power_phases: pl.DataFrame
+    engine_support: pl.DataFrame
+    benchmark_lengths: pl.DataFrame
+    measurements_serving: pl.DataFrame
+    user_measurements: pl.DataFrame
     sha256: str
 
     def assumption(self, key: str) -> float:

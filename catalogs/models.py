@@ -28,6 +28,8 @@ NOISE = frozenset(
     "gptq gguf w4a16 w8a8 w8a16 quantized dynamic bnb 4bit 8bit marlin block original unsloth latest model llm ft "
     "c4ai mlx text".split()
 )
+TUNING = frozenset("instruct instruction chat it hf base".split())
+SIZE = re.compile(r"(\d)\.(\d+)(?=[bmt](?:[^a-z0-9]|$))")
 DATE = re.compile(r"^(\d{4}|\d{6}|\d{8})$")
 VERSION_ONE = re.compile(r"^v0?\.?1(\.\d+)?$|^v01$")
 PROVENANCE = ("source", "as_of", "confidence", "notes")
@@ -93,8 +95,9 @@ def models_frame(catalog: HasModels, rows: Sequence[ModelRow]) -> pl.DataFrame:
 
 
 def fold(name: str) -> str:
-    """Fold a name: publisher, case and punctuation gone."""
-    return re.sub(r"[^a-z0-9]+", "", name.split("/")[-1].lower())
+    """Fold a name: publisher, case and punctuation gone; the point of a size stays (1.3B is not 13B)."""
+    sized = SIZE.sub(r"\1point\2", name.split("/")[-1].lower())
+    return re.sub(r"[^a-z0-9]+", "", sized)
 
 
 def _words(name: str) -> list[str]:
@@ -102,10 +105,11 @@ def _words(name: str) -> list[str]:
 
 
 def foldings(name: str) -> Iterator[str]:
-    """Give ever looser foldings of a name: as it is, without tuning words, dates, and a version of one."""
+    """Give ever looser foldings of a name: as it is, then without tuning words, dates, and a version of one."""
     yield fold(name)
     words = _words(name)
     for drop in (
+        lambda word: word in TUNING,
         lambda word: word in NOISE,
         lambda word: word in NOISE or bool(DATE.match(word)),
         lambda word: word in NOISE or bool(DATE.match(word)) or bool(VERSION_ONE.match(word)),
@@ -116,9 +120,18 @@ def foldings(name: str) -> Iterator[str]:
 
 
 def _known_names(catalog: HasModels) -> dict[str, str]:
-    names = {fold(alias): model for alias, model in catalog.model_aliases.select("alias", "model").iter_rows()}
-    names.update({fold(model): model for model in catalog.models["model"]})
-    return names
+    """Names by folding: exact ones, then looser ones that only one model answers to."""
+    pairs = [(model, model) for model in catalog.models["model"]]
+    pairs += list(catalog.model_aliases.select("alias", "model").iter_rows())
+    exact: dict[str, str] = {}
+    loose: dict[str, set[str]] = {}
+    for name, model in pairs:
+        first, *rest = foldings(name)
+        exact.setdefault(first, model)
+        for folded in rest:
+            loose.setdefault(folded, set()).add(model)
+    single = {folded: next(iter(models)) for folded, models in loose.items() if len(models) == 1}
+    return {**single, **exact}
 
 
 def match_model(catalog: HasModels, name: str) -> str:
@@ -186,11 +199,11 @@ def stand_in(catalog: HasModels, params: float) -> ModelRow:
     """Make up a dense architecture for a bare number of parameters.
 
     Shape as in GPT-3 and its successors: heads of 128 (64 below 3B), about one layer per 128 of hidden size, a
-    feed-forward block that brings a layer to 12 hidden^2 parameters, 128,000 words, context 8,192. Queries share
+    feed-forward block that brings a layer to 12 hidden^2 parameters, 128,000 words (32,000 below 1B), context 8,192. Queries share
     8 key and value heads, as open models since 2023 do; GPT-3 itself had one per query head and a KV cache 12 times
     as large. The row is marked `stand_in`.
     """
-    vocab, context = 128_000, 8192
+    vocab, context = (128_000 if params >= 1e9 else 32_000), 8192
     head_dim, unit = (128, 1024) if params >= 3e9 else (64, 512)
     hidden = unit * max(1, round((params * 128 / 12.0) ** (1.0 / 3.0) / unit))
     heads = hidden // head_dim

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import dataframely as dy
 
-from catalogs import hardware, market, places, schema_models
+from catalogs import hardware, market, places, schema_models, schema_speed
 
 TABLES: Mapping[str, type[dy.Schema]] = {
     "accelerators": hardware.Accelerators,
@@ -47,6 +47,16 @@ TABLES: Mapping[str, type[dy.Schema]] = {
     "kv_precisions": schema_models.KvPrecisions,
     "optimisers": schema_models.Optimisers,
     "memory_constants": schema_models.MemoryConstants,
+    "speed_classes": schema_speed.SpeedClasses,
+    "calibration_serving": schema_speed.CalibrationServing,
+    "calibration_links": schema_speed.CalibrationLinks,
+    "calibration_training": schema_speed.CalibrationTraining,
+    "power_curves": schema_speed.PowerCurves,
+    "power_phases": schema_speed.PowerPhases,
+    "engine_support": schema_speed.EngineSupport,
+    "benchmark_lengths": schema_speed.BenchmarkLengths,
+    "measurements_serving": schema_speed.MeasurementsServing,
+    "user_measurements": schema_speed.UserMeasurements,
 }
 
 
@@ -68,4 +78,8 @@ REFERENCES: tuple[Reference, ...] = (
     Reference("servers", "fits", "accelerators", "accelerator", listed=True),
     Reference("servers", "cpu_default", "cpus", "cpu"),
     Reference("model_aliases", "model", "models", "model"),
+    Reference("speed_classes", "accelerator", "accelerators", "accelerator"),
+    Reference("measurements_serving", "accelerator", "accelerators", "accelerator"),
+    Reference("measurements_serving", "model", "models", "model"),
+    Reference("user_measurements", "accelerator", "accelerators", "accelerator"),
 )

@@ -110,11 +110,16 @@ class PowerPhases(Sourced):
 
 
 class EngineSupport(Sourced):
-    """Serving engines and the software stacks they run on; `alias` is a name met in measurements."""
+    """Serving engines and the software stacks they run on; `alias` is a name met in measurements.
+
+    `kin` groups engines that stand in for one another where only one was measured: `batching` servers and `local` ones
+    for single streams. `kv_reserve`: share of a request's output that the cache must hold on average when full.
+    """
 
     alias = text(key=True)
     engine = text()
     software_stack = text(key=True)
+    kin = choice(("batching", "local"))
     serves = flag()
     max_batch = count()
     kv_reserve = share(nullable=False)
@@ -134,3 +139,30 @@ class BenchmarkLengths(Sourced):
     ttft_limit_s = positive()
     tpot_limit_s = positive()
     percentile = choice(PERCENTILES, nullable=True)
+
+
+class MeasurementsServing(Sourced):
+    """Published serving throughput of one replica (tp x pp cards), best figure of each case; the very case only."""
+
+    accelerator = text(key=True)
+    model = text(key=True)
+    precision = text(key=True)
+    kv_precision = text(key=True)
+    engine = text(key=True)
+    tp = count(key=True)
+    pp = count(key=True)
+    isl = count(key=True)
+    osl = count(key=True)
+    output_tokens_per_s = positive(nullable=False)
+    ttft_s = positive()
+    tpot_s = positive()
+    engine_version = text(nullable=True)
+
+
+class UserMeasurements(MeasurementsServing):
+    """The user's own measurements, laid over the catalogue; they go before everything else.
+
+    `offer`: measured on this offer only; null: on the accelerator wherever it stands.
+    """
+
+    offer = text(nullable=True)

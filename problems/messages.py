@@ -151,12 +151,13 @@ class _Walk:
         kinds = kinds or [word for m in self.models for word in literals(m.model_fields["kind"].annotation)]
         entry = self.node.entries.get("kind")
         hint = f"kinds: {', '.join(kinds)}"
-        if entry is None or error == "union_tag_not_found":
+        if entry is not None and entry[1].kind != "scalar":
+            return entry[0].issue(f"{field}.kind", "kind must be a single word", hint)
+        if entry is None or entry[1].value is None or error == "union_tag_not_found":
             return (entry[0] if entry else self.span).issue(field, 'missing required key "kind"', hint)
         near = get_close_matches(str(ctx.get("tag", "")), kinds, n=1, cutoff=0.5)
         maybe = f"; did you mean {near[0]}?" if near else ""
-        span = entry[1].span if entry[1].kind == "scalar" else entry[0]
-        return span.issue(f"{field}.kind", f"unknown kind {shown(entry[1].plain())}{maybe}", hint)
+        return entry[1].span.issue(f"{field}.kind", f"unknown kind {shown(entry[1].plain())}{maybe}", hint)
 
     def not_among(self, words: list[str]) -> tuple[str, str]:
         """Message and help for a value outside of a fixed set."""

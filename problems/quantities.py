@@ -80,12 +80,11 @@ def parse_tokens(value: object) -> int:
     return whole(TOKENS.parse(value), value, TOKENS)
 
 
-def format_count(value: int, digits: int | None = None) -> str:
+def format_count(value: float, digits: int | None = None) -> str:
     """Print a count: ``175B``, ``5k``, ``4096``; exactly, or to `digits` significant digits."""
     number, unit = print_quantity(value, _COUNT_SCALES, digits=digits)
-    if digits is None and len(number) + len(unit) > len(str(value)):
-        return str(value)
-    return number + unit
+    plain = print_quantity(value, (("", 1),))[0]
+    return plain if digits is None and len(plain) < len(number) + len(unit) else number + unit
 
 
 format_tokens = format_count

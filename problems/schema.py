@@ -90,12 +90,19 @@ class ConfigModel(Strict):
     config: str = Field(min_length=1, examples=["./config.json"])
 
 
+def _is_name(value: Any) -> bool:
+    """Text, or a number that stands for text (``accelerator: 4090``)."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
 def _model_form(value: Any) -> str | None:
-    if isinstance(value, str):
+    if _is_name(value):
         return "<name>"
     if isinstance(value, ConfigModel) or (isinstance(value, dict) and "config" in value):
         return "<config>"
-    return "<size>" if isinstance(value, BareModel | dict) else None
+    if isinstance(value, BareModel) or (isinstance(value, dict) and "params" in value):
+        return "<size>"
+    return None
 
 
 ModelRef = Annotated[
@@ -294,7 +301,7 @@ class AcceleratorNeed(Strict):
 
 
 def _accelerator_form(value: Any) -> str | None:
-    if isinstance(value, str):
+    if _is_name(value):
         return "<name>"
     if isinstance(value, list | tuple):
         return "<names>"

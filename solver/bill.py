@@ -215,6 +215,7 @@ def _line(
         unit_cost=money(unit),
         total_cost=money(unit * count),
         power_w=pool["it_w"] * count if part == "server" else None,
+        power_limit_w=pool["power_limit_w"] if machine else None,
         pool=pool["pool"],
         accelerator=pool["accelerator"] if machine else None,
         accelerators=pool["gpus"] * count if machine else None,

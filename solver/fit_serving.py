@@ -20,10 +20,10 @@ from solver.serving_cases import QUANTITIES
 from solver.serving_predict import predict_cases
 
 BOUNDS: Final = {
-    "e_weights": (0.1, 0.97),
-    "e_kv": (0.1, 0.97),
-    "e_compute": (0.02, 0.95),
-    "e_prefill": (0.02, 0.90),
+    "e_weights": (0.1, 0.95),
+    "e_kv": (0.1, 0.95),
+    "e_compute": (0.02, 0.90),
+    "e_prefill": (0.02, 0.85),
     "step_ms": (0.05, 20.0),
     "layer_us": (0.5, 120.0),
     "seq_us": (0.1, 40.0),

@@ -21,7 +21,9 @@ from catalogs.names import match_accelerators
 Row = Mapping[str, str]
 ENGINE_NAMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "tensorrt-llm": "tensorrt-llm",
                 "llama.cpp": "llama.cpp", "llamacpp": "llama.cpp"}  # fmt: skip
-TRAINING_ENGINES = frozenset("fsdp_qlora litgpt peft torchtune llama-factory axolotl unsloth trl deepspeed".split())
+TRAINING_ENGINES = frozenset(
+    ["fsdp_qlora", "litgpt", "peft", "torchtune", "llama-factory", "axolotl", "unsloth", "trl", "deepspeed"]
+)
 #: Length taken for a verdict where the log does not state one [tokens].
 UNSTATED_CONTEXT = 4096
 WIDE_CARD_GIB = 70.0

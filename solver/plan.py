@@ -13,6 +13,16 @@ FORMAT_VERSION = "1.0"
 MoneyText = Annotated[Decimal, PlainSerializer(lambda d: f"{d:.2f}", return_type=str, when_used="json")]
 
 
+def _unit_text(amount: Decimal) -> str:
+    """Unit prices keep up to six decimals; sums are always whole cents."""
+    text = f"{amount:.6f}".rstrip("0")
+    whole, _, cents = text.partition(".")
+    return f"{whole}.{cents:0<2}"
+
+
+UnitMoneyText = Annotated[Decimal, PlainSerializer(_unit_text, return_type=str, when_used="json")]
+
+
 class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,7 +50,7 @@ class Cost(Part):
     total: MoneyText
     capex: MoneyText
     monthly: MoneyText
-    per_hour: MoneyText
+    per_hour: UnitMoneyText
     currency: str
     by_category: dict[str, MoneyText]
 
@@ -61,9 +71,10 @@ class Item(Part):
     quantity: float
     billing: str
     site: str
-    unit_cost: MoneyText
+    unit_cost: UnitMoneyText
     total_cost: MoneyText
     power_w: float | None = None
+    power_limit_w: float | None = Field(default=None, description="power limit set on each accelerator")
     pool: str | None = None
     accelerator: str | None = None
     accelerators: int | None = None

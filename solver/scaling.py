@@ -94,7 +94,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         )
         for r in pools.iter_rows(named=True)
     ]
-    most = _most_nodes(pool_rows, replicas, options, found.problem)
+    most = _most_nodes(pool_rows, replicas, options)
     rates = fx_rates(catalog, problem.currency)
     budget = problem.limits.budget
     instance = Instance(
@@ -215,7 +215,7 @@ def _options(found: Candidates, jobs: list[str], index: dict[str, int]) -> tuple
     ], frame
 
 
-def _most_nodes(pools: list[Pool], replicas: list[Replica], options: list[Option], problem: Problem) -> list[int]:
+def _most_nodes(pools: list[Pool], replicas: list[Replica], options: list[Option]) -> list[int]:
     """Upper bound of the nodes of each pool worth holding: all services and pooled jobs at once on it."""
     most = [0] * len(pools)
     per_service: dict[tuple[int, int], int] = {}
@@ -235,14 +235,6 @@ def _most_nodes(pools: list[Pool], replicas: list[Replica], options: list[Option
     for i, pool_row in enumerate(pools):
         if pool_row.node_limit is not None:
             most[i] = min(most[i], pool_row.node_limit)
-        if pool_row.site is not None and pool_row.facility_w > 0:
-            site = problem.sites[pool_row.site]
-            caps = [
-                None if site.power is None else site.power // pool_row.facility_w,
-                None if site.it_power is None else site.it_power // max(1, pool_row.it_w),
-                None if problem.limits.power is None else problem.limits.power // pool_row.facility_w,
-            ]
-            most[i] = int(min([most[i], *(c for c in caps if c is not None)]))
         most[i] = min(most[i], MAX_NODES)
     return most
 

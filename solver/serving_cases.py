@@ -15,10 +15,20 @@ How a row was run decides what is predicted of it (`mode`):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import polars as pl
+
+from catalogs.catalog import Catalog
+from catalogs.errors import UnknownName
+from catalogs.models import match_model
+from catalogs.names import resolve_accelerator
+from solver.features.memory import with_serving_memory
+from solver.features.memory_tables import MemoryTables
+from solver.features.speed_tables import SpeedTables, serving_constants
+from solver.features.throughput_serving import with_optional
 
 PRECISIONS: Final = {
     "w8a8": "int8", "w4a16": "w4a16-g128", "int4-awq": "awq-w4", "int4-gptq-g128": "gptq-w4", "exl2-4.0bpw": "int4",
@@ -47,42 +57,40 @@ QUANTITIES: Final = {
 }
 
 
-def serving_cases(
-    rows: pl.DataFrame,
-    precisions: Collection[str],
-    engine_support: pl.DataFrame,
-    benchmark_lengths: pl.DataFrame,
-    accelerator_of: Callable[[str], str | None],
-    model_of: Callable[[str], str | None],
-) -> pl.DataFrame:
-    """Read measured rows into cases; `reason` is null where the models may try.
+def _found(find: Callable[[], str]) -> str | None:
+    try:
+        return find()
+    except UnknownName:
+        return None
 
-    Parameters
-    ----------
-    accelerator_of, model_of
-        Give the catalogue name of a label, or None if it names nothing there.
+
+def serving_cases(rows: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
+    """Read measured rows into cases; `reason` is null where the models may try.
 
     Returns
     -------
     pl.DataFrame
-        One row per measured row: case_id, accelerator, model, precision, kv_precision, engine, tp, pp, replicas, isl, osl
-        [tokens], concurrency (per replica), ttft_limit_s, tpot_limit_s, percentile, mode, the measured quantities, reason.
+        One row per measured row: case_id, accelerator, model, precision, kv_precision, engine, tp, pp, ep, attention_dp,
+        replicas, isl, osl [tokens], concurrency (per replica), ttft_limit_s, tpot_limit_s, percentile, mode, the
+        measured quantities, reason.
     """
     rows = rows.with_columns(
         *(pl.lit(None, pl.Float64).alias(c) for c in NUMBERS if c not in rows.columns),
         *(pl.lit(None, pl.String).alias(c) for c in TEXTS if c not in rows.columns),
     ).with_columns(pl.col(c).cast(pl.Float64, strict=False) for c in NUMBERS)
-    names = {g: accelerator_of(g) for g in rows["gpu"].drop_nulls().unique()}
-    formats = {p: p for p in precisions} | PRECISIONS
-    models = {m: model_of(m) for m in rows["model"].drop_nulls().unique()}
-    engines = dict(engine_support.select("alias", "engine").unique().iter_rows())
+    gpus, labels = rows["gpu"].drop_nulls().unique(), rows["model"].drop_nulls().unique()
+    names = {g: _found(partial(resolve_accelerator, catalog, g)) for g in gpus}
+    formats = {p: p for p in catalog.quantisation["precision"]} | PRECISIONS
+    models = {m: _found(partial(match_model, catalog, m)) for m in labels}
+    support = catalog.engine_support.select("alias", "engine").unique()
+    engines = {alias.lower(): engine for alias, engine in support.iter_rows()} | {e: e for e in support["engine"]}
     frame = rows.with_columns(
         accelerator=pl.col("gpu").replace_strict(names, default=None, return_dtype=pl.String),
         label=pl.col("model"),
         model=pl.col("model").replace_strict(models, default=None, return_dtype=pl.String),
         precision=pl.col("weight_precision").replace_strict(formats, default=None, return_dtype=pl.String),
         engine_name=pl.col("engine"),
-        engine=pl.col("engine").replace_strict(engines, default=None, return_dtype=pl.String),
+        engine=pl.col("engine").str.to_lowercase().replace_strict(engines, default=None, return_dtype=pl.String),
     )
     # KV precision where not stated: TensorRT-LLM's quantised checkpoints bring an 8-bit cache, others keep 16 bit.
     eight = (pl.col("engine") == "tensorrt-llm") & pl.col("precision").str.contains("^(fp8|nvfp4)")
@@ -91,7 +99,7 @@ def serving_cases(
         .then("kv_precision")
         .otherwise(pl.when(eight).then(pl.lit("fp8")).otherwise(pl.lit("bf16")))
     )
-    frame = _lengths(frame, benchmark_lengths)
+    frame = _lengths(frame, catalog.benchmark_lengths)
     pp = pl.col("pp").fill_null(1)
     frame = _expert_parallel(frame)
     frame = frame.with_columns(
@@ -108,6 +116,69 @@ def serving_cases(
         mode=_mode(),
     ).with_columns(concurrency=pl.col("concurrency_or_batch") / pl.col("replicas"))
     return frame.with_columns(reason=_refusal())
+
+
+BENCHMARK_FREE_SHARE: Final = 0.95
+"""Share of free memory that TensorRT-LLM's published throughput runs give the KV cache (its default is 0.90)."""
+LAYOUTS: Final = (1.0, 2.0, 4.0, 8.0)
+
+
+def serving_frame(cases: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
+    """Join model, accelerator, memory and engine columns to the cases that may be tried.
+
+    Cases whose tensor parallelism is not given become one row per layout of 1, 2, 4 or 8 cards; the fastest counts.
+    """
+    tables = SpeedTables.of(catalog)
+    cases = cases.filter(pl.col("reason").is_null())
+    free = (
+        cases.filter("tp_free")
+        .drop("tp")
+        .join(pl.DataFrame({"tp": LAYOUTS}), how="cross")
+        .filter(pl.col("tp") <= pl.col("gpu_count"))
+        .with_columns(replicas=(pl.col("gpu_count") / pl.col("tp")).floor())
+        .select(cases.columns)
+    )
+    frame = pl.concat([cases.filter(~pl.col("tp_free")), free])
+    provenance = ["source", "as_of", "confidence", "notes"]
+    frame = (
+        frame.drop(
+            *(
+                c
+                for c in ("params_total_b", "params_active_b", "source", "notes", "version", "year")
+                if c in frame.columns
+            )
+        )
+        .join(catalog.models.drop(provenance), on="model", how="left", maintain_order="left")
+        .join(catalog.accelerators.drop(provenance), on="accelerator", how="left", maintain_order="left")
+        .with_columns(
+            isl=pl.col("isl").fill_null(0.0),
+            osl=pl.col("osl").fill_null(1.0).clip(1.0),
+            **{c: pl.col(c).cast(pl.Int64) for c in ("tp", "pp", "ep", "attention_dp")},
+        )
+    )
+    frame = with_optional(frame).with_columns(
+        moe=pl.col("experts").fill_null(0) > 0,
+        context_tokens=pl.col("isl") + pl.col("osl"),
+        utilisation=pl.when(pl.col("engine") == "tensorrt-llm").then(BENCHMARK_FREE_SHARE),
+        allow_weight_only=pl.lit(True),
+    )
+    engines = tables.engine_support.group_by("engine", "software_stack").agg(
+        _most=pl.col("max_batch").max().cast(pl.Float64), _reserve=pl.col("kv_reserve").max()
+    )
+    frame = frame.join(engines, on=["engine", "software_stack"], how="left", maintain_order="left").with_columns(
+        max_batch=pl.min_horizontal("max_batch", "_most"), kv_reserve=pl.col("_reserve").fill_null(1.0)
+    )
+    return with_serving_memory(frame.drop("_most", "_reserve"), MemoryTables.of(catalog))
+
+
+def with_constants(frame: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
+    """Join the calibration constants to a serving frame."""
+    return frame.join(
+        serving_constants(SpeedTables.of(catalog)),
+        on=["accelerator", "engine", "moe"],
+        how="left",
+        maintain_order="left",
+    )
 
 
 def _lengths(frame: pl.DataFrame, lengths: pl.DataFrame) -> pl.DataFrame:

@@ -39,7 +39,7 @@ def predict_cases(frame: pl.DataFrame, *, servers: bool = True) -> pl.DataFrame:
     """
     mode = pl.col("mode")
     # A given concurrency is what the engine was set to: only the cache limits it further.
-    engine = pl.when((mode == "batch")).then(None).otherwise(pl.col("max_batch"))
+    engine = pl.when(mode == "batch").then(None).otherwise(pl.col("max_batch"))
     frame = frame.with_columns(max_batch=engine).with_columns(cap=batch_limit())
     frame = frame.with_columns(
         n=pl.when(mode == "batch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -13,10 +13,12 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
 from solver.assemble import Answer, assemble, no_plan
+from solver.binding import binding_limits
 from solver.candidates import Candidates, build_candidates, reduced
 from solver.events import Event, OnEvent, SolveOptions
 from solver.model import build_model, tie_break_model
 from solver.plan import Result, Status, StopReason
+from solver.scale_up import STEPS, grown, has_a_limit, largest
 from solver.scaling import Scaled, scale
 from solver.search import Found, run
 
@@ -60,6 +62,8 @@ def solve(
         For a budget in a currency without exchange rate.
     """
     options = options or SolveOptions()
+    if loaded.problem.objective == "scale":
+        return _largest_scale(loaded, catalog, options, on_event, stop, user_measurements)
     tell: OnEvent = on_event or (lambda event: None)
     clock = _Clock(time.monotonic())
     problem = loaded.problem
@@ -76,7 +80,9 @@ def solve(
         tell(Event("done", clock.now()))
         return assemble(Answer(loaded, catalog, small, scaled, search, None, None, options, clock.now()))
     final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop)
-    answer = Answer(loaded, catalog, small, scaled, search, final, None, options, clock.now())
+    names = [s.name for s in problem.sites]
+    binding = binding_limits(scaled.instance, names, search, options, stop, min(5.0, TIE_SHARE * time_limit))
+    answer = Answer(loaded, catalog, small, scaled, search, final, binding, options, clock.now())
     result = assemble(answer)
     if options.runner_up and not (stop is not None and stop.is_set()):
         runner = _runner_up(found, catalog, result, TIE_SHARE * time_limit, options, stop)
@@ -84,6 +90,61 @@ def solve(
             result = result.model_copy(update={"runner_up": runner})
     tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
     return result
+
+
+def _largest_scale(
+    loaded: LoadedProblem,
+    catalog: Catalog,
+    options: SolveOptions,
+    on_event: OnEvent | None,
+    stop: threading.Event | None,
+    user_measurements: pl.DataFrame | None,
+) -> Result:
+    """Objective `scale`: bisect the multiple, then the cheapest plan at the largest one."""
+    problem = loaded.problem
+    if not has_a_limit(problem):
+        raise ValueError("objective scale needs a limit: limits.budget, limits.power, a site's power or a quota")
+    started = time.monotonic()
+    time_limit = problem.time_limit if options.time_limit_s is None else options.time_limit_s
+
+    def feasible(steps: int) -> bool | None:
+        left = time_limit - (time.monotonic() - started)
+        if left <= 0 or (stop is not None and stop.is_set()):
+            return None
+        found = build_candidates(grown(problem, steps), catalog, base_dir(loaded), user_measurements)
+        small = reduced(found)
+        if small.unserved:
+            return False
+        built = build_model(scale(small, catalog).instance)
+        search = run(
+            built, time_limit_s=left, gap=1.0, workers=options.workers, seed=options.seed, stop=stop, patience=0.0
+        )
+        return True if search.values is not None else (False if search.status is Status.INFEASIBLE else None)
+
+    best, ceiling = largest(feasible)
+    at = replace(loaded, problem=grown(problem, max(best, 1)))
+    result = solve(at, catalog, options, on_event, stop, user_measurements)
+    if best == 0 or result.cost is None:
+        return result.model_copy(update={"objective_name": "scale"})
+    proved = ceiling is not None and ceiling == best + 1
+    top = None if ceiling is None else ceiling / STEPS
+    multiple = best / STEPS
+    return result.model_copy(
+        update={
+            "objective_name": "scale",
+            "objective": multiple,
+            "bound": multiple if proved else top,
+            "gap": 0.0 if proved else (None if top is None else (top - multiple) / multiple),
+            "status": Status.OPTIMAL if proved else Status.FEASIBLE,
+            "stop_reason": StopReason.PROVED if proved else StopReason.TIME_LIMIT,
+            # The cheapest plan at this scale leaves what the next step of scale would need: under 1 % is none.
+            "limits": tuple(x.model_copy(update={"binding": x.slack <= 0.01 * x.limit}) for x in result.limits),
+            "assumptions": (
+                *result.assumptions,
+                f"largest multiple of all workloads: {multiple:g} (rounded down to 1/1000)",
+            ),
+        }
+    )
 
 
 def _search(

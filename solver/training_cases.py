@@ -135,6 +135,9 @@ def _optimiser(row: Row, text: str, method: str, framework: str, ladder: set[str
     if "torchtune" in framework and "pure bf16" not in text and "cpu offload" not in text:
         # Its stock single-card recipe pages 8-bit moments to the host as needed: no fixed bytes per parameter.
         return None
+    if "litgpt" in framework and "adamw" not in text:
+        # Its full fine-tuning recipes do not share one optimiser: the figures lie below any AdamW.
+        return None
     if "pure bf16" in text or _has(framework, *BF16_ADAM):
         return "adamw_bf16"
     if _has(framework, *FP32_MASTER_FSDP):
@@ -203,7 +206,7 @@ def training_case(catalog: Catalog, row: Row) -> Case:
         "checkpointing": _checkpointing(text, ladder, framework, sharding["zero_stage"] == 3),
         "sequence_parallel": not _has(framework, *NO_SEQUENCE_PARALLEL),
         "fused_kernels": ("compile" in text and "no compile" not in text) or "compile" in ladder or "megatron" in framework,
-        "chunked_loss": "chunked ce" in text or "chunked ce" in ladder or "torchtune" in framework and "seq 2048 packed" in text,
+        "chunked_loss": "chunked ce" in text or "chunked ce" in ladder or ("torchtune" in framework and "seq 2048 packed" in text),
         "optimizer_in_backward": "optimizer in backward" in ladder,
         "activation_offload": "activation offload" in ladder or "unsloth" in framework,
         "full_init": "litgpt" in framework,

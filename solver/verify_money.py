@@ -50,7 +50,9 @@ def check_bill(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
     for item in result.items:
         if item.kind == "energy" and item.pool is None:
             continue
-        if abs(item.unit_cost * Decimal(repr(item.quantity)) - item.total_cost) > Decimal("0.01"):
+        if abs(item.unit_cost * Decimal(repr(item.quantity)) - item.total_cost) > Decimal("0.01") + Decimal(
+            repr(item.quantity)
+        ) * Decimal("1e-6"):
             wrong.append(f"{item.item}: {item.quantity} x {item.unit_cost} is not {item.total_cost}")
         if item.kind == "rental":
             wrong += _check_rental(item, result, problem, catalog)
@@ -58,9 +60,9 @@ def check_bill(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
             wrong += _check_server(item, problem, catalog)
     wrong += _check_maintenance(result, problem, catalog)
     wrong += _check_budgets(result, problem, catalog)
-    if problem.objective == "cost" and problem.policy.discount_rate == 0 and result.objective is not None:
-        if abs(float(result.cost.total) - result.objective) > 0.005:
-            wrong.append(f"objective {result.objective} is not the bill's total {result.cost.total}")
+    is_total = result.objective_name == "cost" and problem.policy.discount_rate == 0 and result.objective is not None
+    if is_total and abs(float(result.cost.total) - (result.objective or 0.0)) > 0.005:
+        wrong.append(f"objective {result.objective} is not the bill's total {result.cost.total}")
     return wrong
 
 

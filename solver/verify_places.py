@@ -172,8 +172,8 @@ def nameplate_w(item: Item, catalog: Catalog) -> float:
     parts = part_list(item)
     server = catalog.servers.filter(pl.col("server") == parts[0][1]).row(0, named=True)
     if server["complete"]:
-        return float(server["max_power_w"])
-    total = float(server["chassis_overhead_w"])
+        return float(server["max_power_w"]) - _capped_w(item, catalog)
+    total = float(server["chassis_overhead_w"]) - _capped_w(item, catalog)
     for count, name in parts[1:]:
         for table, key, column in (
             (catalog.accelerators, "accelerator", "tdp_w"),
@@ -192,6 +192,14 @@ def nameplate_w(item: Item, catalog: Catalog) -> float:
         if port.height:
             total += count * float(port["nic_power_w"][0] + port["per_port_switch_power_w"][0])
     return total
+
+
+def _capped_w(item: Item, catalog: Catalog) -> float:
+    """Watts that a power limit takes off the rated power of one server's cards."""
+    if item.power_limit_w is None:
+        return 0.0
+    card = catalog.accelerators.filter(pl.col("accelerator") == item.accelerator).row(0, named=True)
+    return float(card["tdp_w"] - item.power_limit_w) * (item.accelerators or 0) / item.quantity
 
 
 def _check_power(result: Result, problem: Problem, catalog: Catalog) -> list[str]:

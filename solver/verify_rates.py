@@ -13,6 +13,7 @@ from catalogs.names import match_accelerators
 from problems.schema import AcceleratorNeed, Batch, Finetune, Fixed, Pretrain, Problem, Serve
 from solver.features.memory import with_serving_memory
 from solver.features.memory_tables import MemoryTables
+from solver.features.power import throughput_at_cap
 from solver.features.speed_tables import SpeedTables
 from solver.features.throughput import with_batch_rate, with_serving_rate
 from solver.plan import Placement, Result, WorkloadPlan
@@ -101,26 +102,48 @@ def _check_serving(work: Serve | Batch, placement: Placement, catalog: Catalog, 
         tpot_limit_s=pl.lit(slo.tpot if slo else None, pl.Float64),
         percentile=pl.lit(slo.percentile if slo else "mean"),
     )
+    tables = SpeedTables.of(catalog)
+    left = _left_by_cap(placement, catalog, tables)
+    if left is None:
+        return [f"{work.name}: no cap curve for {placement.accelerator} at {placement.power_limit_w} W"]
+    # Slower cards must meet the limits too: the uncapped model has to be that much quicker.
+    frame = frame.with_columns(
+        ttft_limit_s=pl.col("ttft_limit_s") * left["prefill"], tpot_limit_s=pl.col("tpot_limit_s") * left["mixed"]
+    )
     frame = with_serving_memory(frame, MemoryTables.of(catalog))
     if not frame["fits_memory"].all():
         reason = str(frame["memory_reason"].drop_nulls().first())
         return [f"{work.name}: does not fit on {placement.accelerator}: {reason}"]
-    tables = SpeedTables.of(catalog)
     rated = with_serving_rate(frame, tables) if isinstance(work, Serve) else with_batch_rate(frame, tables)
     flight = isinstance(work, Serve) and work.traffic.concurrency is not None
     rates: list[float] = rated["in_flight" if flight else "rate_req_s"].fill_null(0.0).to_list()
+    if not flight:
+        rates = [r * left["mixed"] for r in rates]
     if isinstance(work, Batch):
         count = placement.accelerators_per_replica / (placement.tp * placement.pp)
         return _check_batch(work, placement, rates[0] * count)
     wrong = []
-    for claimed, each in zip(placement.rates_by_bucket, rates, strict=True):
-        if claimed > each * (1 + SLACK):
+    for stated, each in zip(placement.rates_by_bucket, rates, strict=True):
+        if stated > each * (1 + SLACK):
             wrong.append(
-                f"{work.name}: claims {claimed:.6g} per replica on {placement.accelerator}, the model gives {each:.6g}"
+                f"{work.name}: claims {stated:.6g} per replica on {placement.accelerator}, the model gives {each:.6g}"
             )
     if placement.tp * placement.pp != placement.accelerators_per_replica:
         wrong.append(f"{work.name}: tp x pp is not the replica's {placement.accelerators_per_replica} accelerators")
     return wrong
+
+
+def _left_by_cap(placement: Placement, catalog: Catalog, tables: SpeedTables) -> dict[str, float] | None:
+    """Share of throughput left by the placement's power limit in each phase; None where no curve says."""
+    if placement.power_limit_w is None:
+        return {"prefill": 1.0, "mixed": 1.0}
+    card = _card(catalog, placement.accelerator).select("accelerator", "tdp_w", "min_power_limit_w")
+    phases = pl.DataFrame({"phase": ["prefill", "mixed"]})
+    frame = card.join(phases, how="cross").with_columns(power_limit_w=pl.lit(placement.power_limit_w))
+    found = throughput_at_cap(frame, tables)
+    if found["relative_throughput"].null_count():
+        return None
+    return dict(zip(found["phase"], found["relative_throughput"], strict=True))
 
 
 def _check_batch(work: Batch, placement: Placement, rate: float) -> list[str]:

@@ -432,6 +432,92 @@ def test_size_refuses_unknown_names(room: Path, arguments: tuple[str, ...]) -> N
     assert run.stdout == ""
 
 
+@pytest.mark.parametrize("task", ["serve", "finetune", "pretrain", "batch", "fixed"])
+def test_init_writes_a_problem_without_faults(room: Path, task: str) -> None:
+    run = kitout("init", "--task", task, "--months", "6", "--budget", "$300k", "--region", "US")
+    assert run.exit_code == 0, run.stderr
+    assert run.stdout == ""
+    text = (room / "problem.yaml").read_text()
+    assert "#" in text
+    assert f"kind: {task}" in text
+    assert kitout("check", "problem.yaml").exit_code == 0
+
+
+def test_init_does_not_overwrite_unasked(room: Path) -> None:
+    run = kitout("init", "-o", "wanted.yaml")
+    assert run.exit_code == 2
+    assert "--force" in run.stderr
+    assert (room / "wanted.yaml").read_text() == SOUND
+    assert kitout("init", "-o", "wanted.yaml", "--force").exit_code == 0
+    assert "kind: serve" in (room / "wanted.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--model", "lama-3-70b"), "unknown model"),
+        (("--task", "bake"), "--task"),
+        (("--rate", "5 tokens", "--months", "soon"), "--months"),
+        (("--budget", "300"), "--budget"),
+    ],
+)
+def test_init_refuses_what_would_not_solve(room: Path, arguments: tuple[str, ...], said: str) -> None:
+    run = kitout("init", *arguments)
+    assert run.exit_code == 2
+    assert said in run.stderr
+    assert not (room / "problem.yaml").exists()
+
+
+def test_init_asks_again_until_the_answer_can_be_used(room: Path) -> None:
+    from solver.report.ask import ask_missing
+
+    @cli.main.command("ask-for-test", hidden=True)
+    def ask() -> None:
+        given = {"task": None, "model": "70B", "rate": None, "months": None, "budget": None}
+        print(json.dumps(ask_missing(given | {"region": None, "compliance": None})))
+
+    try:
+        run = kitout("ask-for-test", stdin="serve\nlots\n5 req/s\n\n\nUS\n\n")
+    finally:
+        del cli.main.commands["ask-for-test"]
+    assert run.exit_code == 0, run.stderr
+    answers = json.loads(run.stdout)
+    assert answers == {
+        "task": "serve", "model": "70B", "rate": "5 req/s", "months": "12mo", "budget": "", "region": "US",
+        "compliance": "",
+    }  # fmt: skip
+    assert run.stderr.count("How many requests?") == 2
+
+
+MEMORY_LOG = """\
+case_id,engine,engine_version,model,weight_precision,kv_precision,tp,gpu,gpu_count,weights_gib_per_gpu_reported
+one,vllm,0.9.0,llama-3-8b,bf16,bf16,1,H100-80GB-SXM5,1,14.99
+two,vllm,0.9.0,no-such-model,bf16,bf16,1,H100-80GB-SXM5,1,14.99
+"""
+
+
+def test_validate_sets_predicted_beside_measured(room: Path) -> None:
+    (room / "log.csv").write_text(MEMORY_LOG.replace(",gpu_count", "").replace("SXM5,1,", "SXM5,"))
+    run = kitout("validate", "memory", "log.csv", "--format", "json")
+    assert run.exit_code == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert {"n", "refused", "metrics", "verdicts", "groups", "rows"} <= set(found)
+    assert found["n"] == 2
+    assert found["refused"] == 1
+    assert found["rows"][0]["predicted"] == pytest.approx(14.99, rel=0.05)
+    assert "no-such-model" in found["rows"][1]["reason"]
+    text = kitout("validate", "memory", "log.csv").stdout
+    assert "weights_gib" in text
+    assert "1 declined" in text
+    assert kitout("validate", "memory", "log.csv", "--format", "csv").stdout.startswith("case_id,quantity,measured")
+
+
+def test_validate_refuses_another_file(room: Path) -> None:
+    run = kitout("validate", "memory", "wanted.yaml")
+    assert run.exit_code == 2
+    assert "wanted.yaml" in run.stderr
+
+
 # --- bad input --------------------------------------------------------------------------------------------
 
 

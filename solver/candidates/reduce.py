@@ -36,30 +36,26 @@ def reduce_options(options: pl.DataFrame, free_pools: pl.Series, extra: list[str
     option of a pool without a node limit may stand in for any other; pooled ones are compared inside their pool.
     """
     counted = ["cash", "cost", "monthly", *extra]
-    free = options.with_columns(free=pl.col("pool").is_in(free_pools.implode()))
-    left = free.select("work", "pool", "billing", "pooled", "row", "nodes", "gpus", "free", *counted)
-    pairs = left.join(left, on=["work", "pooled"], suffix="_a").filter(pl.col("row") != pl.col("row_a"))
+    left = options.with_columns(free=pl.col("pool").is_in(free_pools.implode())).select(
+        "work", "pool", "pooled", "row", "nodes", "gpus", "free", *counted
+    )
+    pooled, hired = left.filter("pooled"), left.filter(~pl.col("pooled"))
+    not_worse = pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in counted) & (pl.col("row") != pl.col("row_a"))
+    first = pl.col("row_a") < pl.col("row")
+    better = pl.any_horizontal(pl.col(f"{c}_a") < pl.col(c) for c in counted)
     same_pool = pl.col("pool") == pl.col("pool_a")
-    may = (
-        pl.when(pl.col("pooled"))
-        .then(same_pool & (pl.col("gpus_a") <= pl.col("gpus")))
-        .otherwise(pl.col("free_a") | (same_pool & (pl.col("nodes_a") <= pl.col("nodes"))))
+    beaten_pooled = pooled.join(pooled, on=["work", "pool"], suffix="_a").filter(
+        not_worse & (pl.col("gpus_a") <= pl.col("gpus")) & (better | (pl.col("gpus_a") < pl.col("gpus")) | first)
     )
-    as_good = pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in counted)
-    strictly = pl.any_horizontal(
-        *(pl.col(f"{c}_a") < pl.col(c) for c in counted),
-        pl.col("pooled") & (pl.col("gpus_a") < pl.col("gpus")),
+    beaten_hired = hired.join(hired, on="work", suffix="_a").filter(
+        not_worse & (better | first) & (pl.col("free_a") | (same_pool & (pl.col("nodes_a") <= pl.col("nodes"))))
     )
-    beaten = pairs.filter(may & as_good & (strictly | (pl.col("row_a") < pl.col("row"))))
-    return options.join(beaten.select("row").unique(), on="row", how="anti")
+    beaten = pl.concat([beaten_pooled.select("row"), beaten_hired.select("row")]).unique()
+    return options.join(beaten, on="row", how="anti")
 
 
 def reduce_pools(
-    pools: pl.DataFrame,
-    capacity: pl.DataFrame,
-    replicas: pl.DataFrame,
-    pooled: pl.DataFrame,
-    extra: list[str],
+    pools: pl.DataFrame, capacity: pl.DataFrame, replicas: pl.DataFrame, pooled: pl.DataFrame, extra: list[str]
 ) -> pl.Series:
     """Names of pools that another pool of equal node size and place beats or equals for everything held on them.
 
@@ -68,18 +64,50 @@ def reduce_pools(
 
     Parameters
     ----------
-    pools : pool, gpus, site, spot, it_w, facility_w, node_limit
-    capacity : pool, commit, costs, cashes, monthlies (lists over periods; one number for commitments), capex
+    pools : pool, accelerator, power_limit_w, gpus, site, spot, it_w, facility_w, node_limit
+    capacity : pool, row, commit, costs, cashes, monthlies, carbons (lists over periods; one number for commitments), capex
     replicas : work, pool, row, gpus, rates, energy
     pooled : work, pool, row, gpus, cash, and the columns of `extra`
     """
+    # Like cards first: most pools are the same card in another chassis or with other parts, and pairs stay few.
+    lost = _beaten(pools, capacity, replicas, pooled, extra, ["accelerator", "power_limit_w"])
+
+    def rest(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame if frame.is_empty() else frame.filter(~pl.col("pool").is_in(lost.implode()))
+
+    return pl.concat([lost, _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, [])])
+
+
+def _beaten(
+    pools: pl.DataFrame,
+    capacity: pl.DataFrame,
+    replicas: pl.DataFrame,
+    pooled: pl.DataFrame,
+    extra: list[str],
+    alike: list[str],
+) -> pl.Series:
+    """Pools beaten by another of the same size, place and `alike` columns."""
     place = pl.col("site").fill_null("")
-    left = pools.select("pool", "gpus", place.alias("place"), "spot", "it_w", "facility_w", "node_limit")
+    left = pools.select("pool", "gpus", place.alias("place"), "spot", "it_w", "facility_w", "node_limit", *alike)
+    # Necessary in any case, and cheap to test: the least cost of a node, and per workload the most work per GPU.
+    least = capacity.group_by("pool").agg(least=pl.col("costs").list.sum().min())
+    able = _ability(replicas, pooled)
+    left = left.join(least, on="pool", how="left").join(able, on="pool", how="left")
+    marks = [c for c in able.columns if c != "pool"]
+    better = [pl.col(f"{c}_a").fill_null(-1.0) >= pl.col(c).fill_null(-1.0) for c in marks]
     pairs = (
-        left.join(left, on=["gpus", "place", "spot"], suffix="_a")
-        .filter((pl.col("pool") != pl.col("pool_a")) & pl.col("node_limit_a").is_null())
-        .filter((pl.col("it_w_a") <= pl.col("it_w")) & (pl.col("facility_w_a") <= pl.col("facility_w")))
+        left.join(left, on=["gpus", "place", "spot", *alike], suffix="_a", nulls_equal=True)
+        .lazy()
+        .filter(
+            (pl.col("pool") != pl.col("pool_a"))
+            & pl.col("node_limit_a").is_null()
+            & (pl.col("it_w_a") <= pl.col("it_w"))
+            & (pl.col("facility_w_a") <= pl.col("facility_w"))
+            & (pl.col("least_a").fill_null(float("inf")) <= pl.col("least").fill_null(float("inf"))),
+            *better,
+        )
         .select("pool", "pool_a")
+        .collect()
     )
     pairs = _covered(pairs, _as_cheap(pairs, capacity), capacity)
     pairs = _covered(pairs, _as_able(pairs, replicas), replicas)
@@ -90,6 +118,20 @@ def reduce_pools(
         [pairs.join(both, on=["pool", "pool_a"], how="anti"), both.filter(pl.col("pool_a") < pl.col("pool"))]
     )
     return lost["pool"].unique()
+
+
+def _ability(replicas: pl.DataFrame, pooled: pl.DataFrame) -> pl.DataFrame:
+    """Per pool and workload a number that a pool standing in must not be below: best rate per GPU, or 1/GPUs of a job."""
+    parts = []
+    if not replicas.is_empty():
+        rate = (pl.col("rates").list.sum() / pl.col("gpus")).max()
+        parts.append(replicas.group_by("pool", "work").agg(mark=rate))
+    if not pooled.is_empty():
+        parts.append(pooled.group_by("pool", "work").agg(mark=(1.0 / pl.col("gpus")).max()))
+    if not parts:
+        return pl.DataFrame(schema={"pool": pl.String})
+    wide = pl.concat(parts).pivot(on="work", index="pool", values="mark", aggregate_function="first")
+    return wide.rename({c: f"able {c}" for c in wide.columns if c != "pool"})
 
 
 def _covered(pairs: pl.DataFrame, matches: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

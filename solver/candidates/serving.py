@@ -278,9 +278,13 @@ def _on_pools(
     lost = placed.filter(pl.col("broken").is_not_null()).select(
         item=pl.lit(name + " on ") + pl.col("pool"), reason="broken"
     )
-    none = pools.join(placed, on="pool", how="anti").join(configs, on="accelerator", how="semi")
+    none = pools.join(placed, on="pool", how="anti").join(configs, on=CARD_KEY, how="semi", nulls_equal=True)
+    smallest = configs.group_by(CARD_KEY).agg(smallest=pl.col("gpus").min())
+    none = none.join(smallest, on=CARD_KEY, how="left", nulls_equal=True)
     gone = none.select(
         item=pl.lit(name + " on ") + pl.col("pool"),
-        reason=pl.lit("no replica size that fits divides the node"),
+        reason=pl.when(pl.col("smallest") > pl.col("gpus"))
+        .then(pl.lit("model needs more accelerators than one node has, and the network joins no nodes for it"))
+        .otherwise(pl.lit("no replica size that fits divides the node's accelerators")),
     )
     return kept, pl.concat([lost.unique(maintain_order=True), gone])

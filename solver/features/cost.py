@@ -27,9 +27,9 @@ def discount_months(horizon_months: float, yearly_rate: float) -> float:
     if yearly_rate == 0:
         return horizon_months
     whole = int(horizon_months)
-    monthly = (1 + yearly_rate) ** (1 / 12)
-    total = sum(monthly**-t for t in range(1, whole + 1))
-    return total + (horizon_months - whole) * monthly ** -(whole + 1)
+    monthly: float = (1 + yearly_rate) ** (1 / 12)
+    total: float = sum(monthly**-t for t in range(1, whole + 1))
+    return total + float((horizon_months - whole) * monthly ** -(whole + 1))
 
 
 def paid_months(term_months: pl.Expr, horizon_months: float, *, pro_rate: bool) -> pl.Expr:

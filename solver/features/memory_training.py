@@ -211,7 +211,9 @@ def with_training_memory(frame: Frame, tables: MemoryTables) -> Frame:
     ]
     nf4 = float(tables.quantisation.filter(pl.col("precision") == "nf4")["linear_bytes"].item())
     optimisers = tables.optimisers
-    per_parameter = {name: name for name in ("weight_bytes", "gradient_bytes", "master_bytes", "state_bytes", "ends_state_bytes")}
+    per_parameter = {
+        name: name for name in ("weight_bytes", "gradient_bytes", "master_bytes", "state_bytes", "ends_state_bytes")
+    }
     total = (pl.col("training_state_gib_per_gpu") + pl.col("training_activation_gib_per_gpu") + pl.col("_moment")) * (
         1.0 + tables.constant("allocator_share")
     )

@@ -66,15 +66,18 @@ def serving_constants(tables: SpeedTables) -> pl.DataFrame:
         accelerator, engine, moe (bool), the columns of `SERVING_CONSTANTS` as ``cal_*``, `cal_error` (expected
         relative error), `cal_p90`, `cal_class`, `cal_reason` (null unless the accelerator is refused).
     """
-    engines = tables.engine_support.select("engine").unique()
+    engines = tables.engine_support.select("engine", "kin").unique()
     keys = (
         tables.speed_classes.select("accelerator", "serving_class", "serving_basis", "reason")
         .join(engines, how="cross")
         .join(pl.DataFrame({"moe": [False, True]}), how="cross")
         .with_columns(kind=pl.when("moe").then(pl.lit("moe")).otherwise(pl.lit("dense")))
     )
-    fitted = tables.calibration_serving.select(
+    fitted = tables.calibration_serving.join(
+        engines.rename({"kin": "cal_kin"}), on="engine", how="left", maintain_order="left"
+    ).select(
         "speed_class",
+        "cal_kin",
         pl.col("engine").alias("cal_engine"),
         pl.col("kind").alias("cal_kind"),
         *(pl.col(c).alias(f"cal_{c}") for c in SERVING_CONSTANTS),
@@ -86,9 +89,15 @@ def serving_constants(tables: SpeedTables) -> pl.DataFrame:
     found = (
         keys.join(fitted, left_on="serving_class", right_on="speed_class", how="inner")
         .filter(same_kind | (pl.col("cal_kind") == "*"))
-        # Rank: the very engine, then the row fitted over all engines, then another engine; the very kind before "*".
+        # Rank: the very engine, "*" for any, one of its kin (batching servers, local single streams), any other.
         .with_columns(
-            rank=pl.when(same_engine).then(0).when(pl.col("cal_engine") == "*").then(2).otherwise(4)
+            rank=pl.when(same_engine)
+            .then(0)
+            .when(pl.col("cal_engine") == "*")
+            .then(2)
+            .when(pl.col("cal_kin") == pl.col("kin"))
+            .then(4)
+            .otherwise(6)
             + pl.when(same_kind).then(0).otherwise(1)
         )
         .sort("accelerator", "engine", "moe", "rank", "cal_error", "cal_engine")

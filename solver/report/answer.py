@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 from solver.report.export import SUFFIXES, write_file
 from solver.report.page import View, view_of
 
@@ -79,3 +81,29 @@ class Answer:
         """Say something beside the answer, on stderr."""
         if not self.quiet:
             print(text, file=sys.stderr)
+
+
+def read_text(name: str) -> str:
+    """Text of a file, or of stdin for ``-``.
+
+    Raises
+    ------
+    NoAnswer
+        For a file that cannot be read as text.
+    """
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise NoAnswer(f"{name}: is not UTF-8 text") from None
+    except OSError as error:
+        raise NoAnswer(f"{name}: {error.strerror}") from None
+
+
+def tell_sources(ctx: click.Context) -> None:
+    """Say on stderr where each setting of a command is from: option, environment, problem file or default."""
+    for name, value in ctx.params.items():
+        source = ctx.get_parameter_source(name)
+        said = source.name.lower().replace("_", " ") if source else "default"
+        if value is None or value == ():
+            value, said = "-", "problem file or default"
+        click.echo(f"  {name:<12} {value}  ({said})", err=True)

@@ -13,9 +13,13 @@ ZH: dict[str, str] = {
     "limits": "约束",
     "none": "无",
     "candidates": "候选",
-    "{kept} candidates in {pools} pools kept; {dropped} dropped, {dominated} dominated": (
-        "保留 {pools} 个资源池的 {kept} 个候选；剔除 {dropped} 个，被支配 {dominated} 个"
+    "{kept} in {pools} kept; {dropped} dropped, {dominated} dominated": (
+        "保留 {pools}的 {kept}；剔除 {dropped} 个，被支配 {dominated} 个"
     ),
+    "1 candidate": "1 个候选",
+    "{n} candidates": "{n} 个候选",
+    "1 pool": "1 个资源池",
+    "{n} pools": "{n} 个资源池",
     "{months} months": "{months} 个月",
     "objective {name}": "目标 {name}",
     # bill

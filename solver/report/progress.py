@@ -145,6 +145,7 @@ def watch(work: Callable[[OnEvent, threading.Event], T], progress: Progress) -> 
             while thread.is_alive():
                 thread.join(TICK_S)
                 progress.tick()
+        progress.tick()
     finally:
         if main:
             signal.signal(signal.SIGINT, before)

@@ -51,9 +51,9 @@ def request_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     yield t("limits"), " · ".join(asked) or t("none")
     if result.search:
         counts = t(
-            "{kept} candidates in {pools} pools kept; {dropped} dropped, {dominated} dominated",
-            kept=f"{result.search.candidates:,}",
-            pools=f"{result.search.pools:,}",
+            "{kept} in {pools} kept; {dropped} dropped, {dominated} dominated",
+            kept=counted(result.search.candidates, "1 candidate", "{n} candidates", t),
+            pools=counted(result.search.pools, "1 pool", "{n} pools", t),
             dropped=f"{sum(result.search.dropped.values()):,}",
             dominated=f"{result.search.dominated:,}",
         )
@@ -127,6 +127,11 @@ def counted(number: int, one: str, many: str, t: Messages) -> str:
     return t(one) if number == 1 else t(many, n=f"{number:,}")
 
 
+def precision_text(placement: Placement) -> str:
+    """Precision of the weights; nothing where the work has none of its own."""
+    return "" if placement.precision == "any" else placement.precision
+
+
 def placement_text(placement: Placement, t: Messages, wide: bool) -> str:
     """Write where a workload runs: GPUs = replicas x TP x PP (x DP), then the offer and its billing.
 
@@ -150,16 +155,19 @@ def placement_text(placement: Placement, t: Messages, wide: bool) -> str:
         said += " (" + ", ".join(f"{period} {count}" for period, count in counts.items()) + ")"
     if placement.nodes > 1:
         said += ", " + counted(placement.nodes, "{n} nodes", "{n} nodes", t)
-    if placement.precision and not wide:
-        said += f", {placement.precision}"
+    if not wide and precision_text(placement):
+        said += f", {precision_text(placement)}"
     way = f"{placement.accelerator}, {placement.billing.replace('_', ' ')}"
     if placement.power_limit_w is not None:
         way += ", " + t("limit {watts} per GPU", watts=forms.watts(placement.power_limit_w))
     return f"{said}\n{way}\n{placement.offer}"
 
 
-def rate_text(placement: Placement, t: Messages) -> str:
-    """Write a rate, where it is from, and the error to be expected of it."""
+def rate_text(placement: Placement, kind: str, t: Messages) -> str:
+    """Write a rate, where it is from, and the error to be expected of it; for hired hours, how many."""
+    if kind == "fixed":
+        hours = placement.hours_per_month if placement.duration_h is None else placement.duration_h
+        return "-" if hours is None else t("{hours} h/mo", hours=forms.number(hours))
     lines = []
     if placement.rate:
         each = f" {t('each')}" if max(placement.replicas_by_period.values(), default=1) > 1 else ""
@@ -198,8 +206,8 @@ def workload_rows(workloads: Sequence[WorkloadPlan], t: Messages, wide: bool) ->
         for number, placement in enumerate(workload.placements):
             first = number == 0
             row = [workload.name if first else "", placement_text(placement, t, wide)]
-            row += [placement.precision or "-"] if wide else []
-            row += [rate_text(placement, t), forms.share(workload.headroom) if first else ""]
+            row += [precision_text(placement) or "-"] if wide else []
+            row += [rate_text(placement, workload.kind, t), forms.share(workload.headroom) if first else ""]
             row.append(latency_text(placement))
             if wide:
                 row.append(memory_text(placement, t))

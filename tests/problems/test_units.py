@@ -13,11 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from problems import scan, units
+from problems import units
 from problems.schema import Problem
 from problems.units import Money, MoneyPerKwh, MoneyPerKwMonth, MoneyPerMonth, Runs, UnitError
 
-MANY = settings(max_examples=300, deadline=None)
+MANY = settings(max_examples=100, deadline=None)
 SECONDS_PER_MONTH = 730 * 3600
 
 READ: list[tuple[Callable[[object], Any], object, Any]] = [
@@ -377,18 +377,20 @@ anything = st.one_of(
 
 
 @given(value=anything)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_parsers_raise_only_their_own_error(value: object) -> None:
     for parse in PARSERS:
         try:
             got = parse(value)
         except UnitError as error:
-            assert error.message
-            assert "\n" not in error.message
+            words = error.message
         else:
+            words = "read"
             number = getattr(got, "amount", getattr(got, "value", got))
             assert math.isfinite(number)
             assert number >= 0
+        assert words
+        assert "\n" not in words
 
 
 @given(number=st.decimals(0, 10**9, places=3), space=st.sampled_from(["", " "]))
@@ -426,13 +428,6 @@ def test_patterns_of_the_json_schema_accept_their_examples() -> None:
                 assert re.search(part["pattern"], str(text)), (part["pattern"], text)
                 checked += 1
     assert checked > 50
-
-
-@pytest.mark.parametrize("kind", [scan_kind for scan_kind in vars(units).values() if isinstance(scan_kind, scan.Kind)])
-def test_patterns_accept_the_forms(kind: scan.Kind) -> None:
-    assert kind.forms
-    description = kind.describe()
-    assert kind.forms[0].split(" (")[0] in description["description"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""Which limits bind: those whose removal alone makes a better plan possible, found by solving again without them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+from solver.events import SolveOptions
+from solver.instance import Instance, Site
+from solver.model import build_model
+from solver.plan import Status
+from solver.search import Found, run
+
+
+def limits_of(instance: Instance, site_names: list[str]) -> dict[str, Instance]:
+    """Field path of every limit in the instance -> the instance without it."""
+    out: dict[str, Instance] = {}
+    if instance.limit_capex is not None:
+        out["limits.budget.capex"] = replace(instance, limit_capex=None)
+    if instance.limit_monthly is not None:
+        out["limits.budget.monthly"] = replace(instance, limit_monthly=None)
+    if instance.limit_total is not None:
+        out["limits.budget.total"] = replace(instance, limit_total=None)
+    if instance.limit_power_w is not None:
+        out["limits.power"] = replace(instance, limit_power_w=None)
+
+    def with_site(s: int, free: Site) -> Instance:
+        return replace(instance, sites=(*instance.sites[:s], free, *instance.sites[s + 1 :]))
+
+    for s, site in enumerate(instance.sites):
+        if site.limit_it_w is not None:
+            out[f"sites.{site_names[s]}.it_power"] = with_site(s, replace(site, limit_it_w=None))
+        if site.limit_facility_w is not None:
+            out[f"sites.{site_names[s]}.power"] = with_site(s, replace(site, limit_facility_w=None))
+    for q, quota in enumerate(instance.quotas):
+        out[quota.field] = replace(instance, quotas=(*instance.quotas[:q], *instance.quotas[q + 1 :]))
+    return out
+
+
+def without_limits(instance: Instance) -> Instance:
+    """The instance without any limit of money, power or quota."""
+    sites = tuple(replace(s, limit_it_w=None, limit_facility_w=None) for s in instance.sites)
+    return replace(
+        instance, limit_capex=None, limit_monthly=None, limit_total=None, limit_power_w=None, sites=sites, quotas=()
+    )
+
+
+def binding_limits(
+    instance: Instance,
+    site_names: list[str],
+    found: Found,
+    options: SolveOptions,
+    stop: threading.Event | None,
+    time_limit_s: float,
+) -> dict[str, bool]:
+    """Field path -> does the limit bind. Limits that could not be judged in time are left out.
+
+    Only a proved plan is judged. One search without any limit comes first: if nothing is gained, nothing binds.
+    """
+    fields = limits_of(instance, site_names)
+    if found.status is not Status.OPTIMAL or found.objective is None or not fields:
+        return {}
+    started = time.monotonic()
+
+    def better(free: Instance) -> bool | None:
+        left = time_limit_s - (time.monotonic() - started)
+        if left <= 0.05 or (stop is not None and stop.is_set()):
+            return None
+        assert found.objective is not None
+        again = run(
+            build_model(free), time_limit_s=left, gap=0.0, workers=options.workers, seed=options.seed, stop=stop
+        )
+        if again.objective is not None and again.objective < found.objective:
+            return True
+        return False if again.status is Status.OPTIMAL else None
+
+    if better(without_limits(instance)) is False:
+        return dict.fromkeys(fields, False)
+    judged = {field: better(free) for field, free in fields.items()}
+    return {field: verdict for field, verdict in judged.items() if verdict is not None}

@@ -1,0 +1,294 @@
+"""Plain enumeration of an Instance: the exact optimum or infeasibility, with neither a solver nor the model's code.
+
+Written from the definitions of `solver.instance` and the design's rules alone. Only services with one request-size
+bucket are taken (with several, loads are continuous in all but name).
+
+How it enumerates
+-----------------
+1. options: every combination of one option per job;
+2. commitments: every combination of counts, depth first, cut off where a cap is broken or the money spent so far
+   already reaches the best plan (every amount is at least 0);
+3. per load period: every *minimal* vector of replica counts (taking one replica away would leave demand unserved:
+   more replicas than that never cost less), and for each the hourly nodes that the held ones lack, over every split among
+   hourly ways; kept are the Pareto-best (objective, cash, monthly, peaks);
+4. periods are combined, again by their Pareto sets, under the caps on cash and monthly money.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from solver.instance import COVERAGE_SLACK, Instance
+
+State = tuple[int, ...]  # objective, cash, monthly, then the peak of every hourly way (objective power only)
+
+
+@dataclass(frozen=True)
+class Best:
+    """Exact minimum, with what the cheapest (then least cash, least monthly) optimal plan pays."""
+
+    objective: int
+    cash: int
+    monthly: int
+    capex: int
+
+
+class TooLargeError(Exception):
+    """More combinations than the caller allows."""
+
+
+def needed(demand: int) -> int:
+    """Least supply that counts as serving `demand`: integers may miss it by COVERAGE_SLACK, relative."""
+    return demand - demand // round(1 / COVERAGE_SLACK)
+
+
+def pareto(states: Iterable[State]) -> list[State]:
+    """States that no other state beats or equals in every entry."""
+    kept: list[State] = []
+    for state in sorted(set(states)):
+        if not any(all(a <= b for a, b in zip(other, state, strict=True)) for other in kept):
+            kept.append(state)
+    return kept
+
+
+def serves(inst: Instance, work: int, period: int, counts: dict[int, int]) -> bool:
+    """Whether replica counts (kind -> number) serve a service in a period, with its redundancy and spot share."""
+    service = inst.services[work]
+    demand = service.demand[0][period]
+    if demand == 0:
+        return True
+    if sum(inst.replicas[k].rate[0] * n for k, n in counts.items()) < needed(demand):
+        return False
+    kinds = [k for k, r in enumerate(inst.replicas) if r.work == work]
+
+    def pool_of(k: int) -> int:
+        return inst.replicas[k].pool
+
+    blended = {k: inst.replicas[k].blend * n for k, n in counts.items()}
+    supply = sum(blended.values())
+    if service.redundant:
+        for o in {pool_of(k) for k in kinds}:
+            inside = sum(v for k, v in blended.items() if pool_of(k) == o)
+            node = max(inst.replicas[k].node_blend for k in kinds if pool_of(k) == o)
+            if supply - min(inside, node) < needed(demand):
+                return False
+    firm_ppm = 1_000_000 - inst.spot_share_ppm
+    if firm_ppm > 0:
+        firm = sum(v for k, v in blended.items() if not inst.pools[pool_of(k)].spot)
+        if firm < needed(demand) * firm_ppm // 1_000_000:
+            return False
+    return True
+
+
+def minimal_counts(inst: Instance, work: int, period: int) -> Iterator[dict[int, int]]:
+    """Every vector of replica counts that serves, and would not with its last kind one lower."""
+    kinds = [k for k, r in enumerate(inst.replicas) if r.work == work]
+
+    def extend(at: int, counts: dict[int, int]) -> Iterator[dict[int, int]]:
+        if serves(inst, work, period, counts):
+            yield counts
+            return
+        if at == len(kinds):
+            return
+        kind = kinds[at]
+        for n in range(inst.replicas[kind].max_count + 1):
+            mine = {**counts, kind: n} if n else counts
+            if n and serves(inst, work, period, mine):
+                yield mine
+                return
+            yield from extend(at + 1, mine)
+
+    yield from extend(0, {})
+
+
+@dataclass
+class _Search:
+    inst: Instance
+    most_steps: int
+    steps: int = 0
+    best: tuple[State, int] | None = None
+    memo: dict[tuple[object, ...], list[State]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        inst = self.inst
+        if any(len(s.demand) > 1 for s in inst.services):
+            raise ValueError("only services with one bucket")
+        self.periods = range(len(inst.periods))
+        self.ways = [i for i, c in enumerate(inst.capacities) if not c.commit]
+        self.commits = [i for i, c in enumerate(inst.capacities) if c.commit]
+        self.peaks = inst.objective == "power"
+        self.groups = [((o,), p.node_limit) for o, p in enumerate(inst.pools) if p.node_limit is not None]
+        self.groups += [(q.pools, q.max_nodes) for q in inst.quotas]
+        self.loads = [self._loads(p) for p in self.periods]
+
+    def tick(self, steps: int = 1) -> None:
+        self.steps += steps
+        if self.steps > self.most_steps:
+            raise TooLargeError
+
+    def amount(self, thing: object, period: int | None = None) -> tuple[int, int, int]:
+        """Objective, cash and monthly money of one unit (duration and watts are added elsewhere)."""
+        part = self.inst.objective if self.inst.objective in ("cost", "carbon") else None
+        out = []
+        for name in (part, "cash", "monthly"):
+            value = 0 if name is None else getattr(thing, name)
+            out.append(value if isinstance(value, int) else value[0 if period is None else period])
+        return out[0], out[1], out[2]
+
+    def _loads(self, period: int) -> list[tuple[tuple[int, ...], tuple[int, int, int]]]:
+        """Ways to serve all services in a period: GPUs taken of every pool, and (objective, cash, monthly)."""
+        size = len(self.inst.pools)
+        total: set[tuple[int, ...]] = {(0,) * (size + 3)}
+        for w in range(len(self.inst.services)):
+            mine = set()
+            for counts in minimal_counts(self.inst, w, period):
+                self.tick()
+                row = [0] * (size + 3)
+                for k, n in counts.items():
+                    replica = self.inst.replicas[k]
+                    row[replica.pool] += replica.gpus * n
+                    for j, value in enumerate(self.amount(replica, period)):
+                        row[size + j] += value * n
+                mine.add(tuple(row))
+            small = pareto(mine)
+            self.tick(len(total) * len(small))
+            total = {tuple(a + b for a, b in zip(x, y, strict=True)) for x in total for y in small}
+        return [(row[:size], row[size:]) for row in pareto(total)]  # type: ignore[misc]
+
+    def run(self) -> Best | None:
+        per_job = [[o for o in self.inst.options if o.work == w] for w in range(len(self.inst.jobs))]
+        for chosen in itertools.product(*per_job):
+            spent = [0, 0, 0]
+            taken = [0] * len(self.inst.pools)
+            hired = [0] * len(self.inst.pools)
+            for option in chosen:
+                for j, value in enumerate(self.amount(option)):
+                    spent[j] += value
+                if option.pooled:
+                    taken[option.pool] += option.gpus
+                else:
+                    hired[option.pool] += option.nodes
+                    if self.peaks:
+                        spent[0] += self.inst.pools[option.pool].facility_w * option.nodes
+            if self.inst.objective == "time":
+                spent[0] = max((o.duration_s for o in chosen), default=0)
+            self._commit(0, [0] * len(self.inst.pools), spent, 0, taken, hired)
+        if self.best is None:
+            return None
+        (objective, cash, monthly, *_), capex = self.best
+        return Best(objective, cash, monthly, capex)
+
+    def _commit(
+        self, at: int, held: list[int], spent: list[int], capex: int, taken: list[int], hired: list[int]
+    ) -> None:
+        """Choose counts of commitment number `at` and later ones."""
+        self.tick()
+        inst = self.inst
+        if self._over(spent, capex, held, hired):
+            return
+        if at == len(self.commits):
+            self._fill(held, spent, capex, taken, hired)
+            return
+        capacity = inst.capacities[self.commits[at]]
+        pool = capacity.pool
+        unit = list(self.amount(capacity))
+        if self.peaks:
+            unit[0] += inst.pools[pool].facility_w
+        for n in range(capacity.max_nodes + 1):
+            held[pool] += n
+            now = [a + b * n for a, b in zip(spent, unit, strict=True)]
+            if self._over(now, capex + capacity.capex * n, held, hired):
+                held[pool] -= n
+                break
+            self._commit(at + 1, held, now, capex + capacity.capex * n, taken, hired)
+            held[pool] -= n
+
+    def _over(self, spent: list[int], capex: int, held: list[int], hired: list[int]) -> bool:
+        """Whether a cap is broken already (nothing later lowers any of these sums), or nothing can be gained."""
+        inst = self.inst
+        if self.best is not None and tuple(spent) >= self.best[0][:3]:
+            return True
+        for used, limit in ((capex, inst.limit_capex), (spent[2], inst.limit_monthly), (spent[1], inst.limit_total)):
+            if limit is not None and used > limit:
+                return True
+        everywhere = 0
+        for s, site in enumerate(inst.sites):
+            here = [o for o, p in enumerate(inst.pools) if p.site == s]
+            it = sum(inst.pools[o].it_w * held[o] for o in here)
+            facility = sum(inst.pools[o].facility_w * held[o] for o in here)
+            everywhere += facility
+            if site.limit_it_w is not None and it > site.limit_it_w:
+                return True
+            if site.limit_facility_w is not None and facility > site.limit_facility_w:
+                return True
+        if inst.limit_power_w is not None and everywhere > inst.limit_power_w:
+            return True
+        return any(sum(held[o] + hired[o] for o in pools) > most for pools, most in self.groups)
+
+    def _fill(self, held: list[int], spent: list[int], capex: int, taken: list[int], hired: list[int]) -> None:
+        """Commitments and jobs are set: choose replicas and hourly nodes in every period."""
+        inst = self.inst
+        room = tuple(most - sum(held[o] + hired[o] for o in pools) for pools, most in self.groups)
+        free = tuple(p.gpus * held[o] - taken[o] for o, p in enumerate(inst.pools))
+        states = [(*spent, *([0] * len(self.ways) if self.peaks else []))]
+        for period in self.periods:
+            key = (period, free, room)
+            if key not in self.memo:
+                self.memo[key] = pareto(self._period(period, free, room))
+            both = (self._join(a, b) for a in states for b in self.memo[key])
+            states = pareto(s for s in both if self._within(s))
+            self.tick(len(states))
+        for state in states:
+            watts = (inst.pools[inst.capacities[i].pool].facility_w for i in self.ways)
+            objective = state[0] + sum(w * n for w, n in zip(watts, state[3:], strict=False))
+            final = (objective, state[1], state[2])
+            if self.best is None or final < self.best[0]:
+                self.best = (final, capex)
+
+    def _join(self, a: State, b: State) -> State:
+        sums = tuple(x + y for x, y in zip(a[:3], b[:3], strict=True))
+        return sums + tuple(max(x, y) for x, y in zip(a[3:], b[3:], strict=True))
+
+    def _within(self, state: State) -> bool:
+        inst = self.inst
+        return (inst.limit_total is None or state[1] <= inst.limit_total) and (
+            inst.limit_monthly is None or state[2] <= inst.limit_monthly
+        )
+
+    def _period(self, period: int, free: tuple[int, ...], room: tuple[int, ...]) -> Iterator[State]:
+        """Outcomes of one period, given GPUs free on held nodes (negative: jobs lack some) and room for more nodes."""
+        inst = self.inst
+        for gpus, money in self.loads[period]:
+            lacking = [-(-max(0, g - f) // p.gpus) for g, f, p in zip(gpus, free, inst.pools, strict=True)]
+            splits = [list(self._split(o, n)) for o, n in enumerate(lacking)]
+            for pick in itertools.product(*splits):
+                self.tick()
+                counts = {i: n for part in pick for i, n in part.items()}
+                extra = [sum(n for i, n in counts.items() if inst.capacities[i].pool in g) for g, _ in self.groups]
+                if any(n > r for n, r in zip(extra, room, strict=True)):
+                    continue
+                state = list(money)
+                for i, n in counts.items():
+                    for j, value in enumerate(self.amount(inst.capacities[i], period)):
+                        state[j] += value * n
+                yield (*state, *((counts.get(i, 0) for i in self.ways) if self.peaks else ()))
+
+    def _split(self, pool: int, nodes: int) -> Iterator[dict[int, int]]:
+        """Every way to hold `nodes` more nodes of a pool by the hour."""
+        ways = [i for i in self.ways if self.inst.capacities[i].pool == pool]
+        for counts in itertools.product(*(range(min(nodes, self.inst.capacities[i].max_nodes) + 1) for i in ways)):
+            if sum(counts) == nodes:
+                yield dict(zip(ways, counts, strict=True))
+
+
+def brute_force(inst: Instance, most_steps: int = 10_000_000) -> Best | None:
+    """Exact minimum of an instance; None where no plan meets every rule.
+
+    Raises
+    ------
+    TooLargeError
+        After `most_steps` combinations.
+    """
+    return _Search(inst, most_steps).run()

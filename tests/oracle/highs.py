@@ -1,0 +1,290 @@
+"""The same Instance as a mixed-integer program for HiGHS, written from the rules, not from the model's code.
+
+Rows are divided by their largest coefficient and feasibility is asked for at 1e-10, because rates are integers near 1e9
+whose last digit may count. What HiGHS returns is rounded and checked again in integers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import highspy
+
+from solver.instance import LOAD_UNIT, Instance
+
+Terms = Mapping[int, int]
+
+
+class OracleError(Exception):
+    """HiGHS gave no usable answer."""
+
+
+@contextmanager
+def _quiet_stdout() -> Iterator[None]:
+    """HiGHS prints its banner past Python's stdout, whatever its options say."""
+    saved, sink = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, 1)
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        os.close(sink)
+
+
+@dataclass
+class Program:
+    """Integer variables with bounds, rows low <= terms <= high, and the terms to minimise; integers throughout."""
+
+    upper: list[int] = field(default_factory=list)
+    rows: list[tuple[dict[int, int], int | None, int | None]] = field(default_factory=list)
+    cost: dict[int, int] = field(default_factory=dict)
+
+    def variable(self, upper: int) -> int:
+        self.upper.append(upper)
+        return len(self.upper) - 1
+
+    def row(self, terms: dict[int, int], low: int | None = None, high: int | None = None) -> None:
+        self.rows.append(({v: c for v, c in terms.items() if c}, low, high))
+
+    def violated(self, values: list[int]) -> bool:
+        """Whether integer values break a bound or a row."""
+        if any(not 0 <= x <= u for x, u in zip(values, self.upper, strict=True)):
+            return True
+        for terms, low, high in self.rows:
+            total = sum(c * values[v] for v, c in terms.items())
+            if (low is not None and total < low) or (high is not None and total > high):
+                return True
+        return False
+
+    def solve(self) -> int | None:
+        """Least value of the cost; None where infeasible.
+
+        Raises
+        ------
+        OracleError
+            When HiGHS neither solves the program nor proves it infeasible, or its answer breaks a row once rounded.
+        """
+        for terms, low, high in self.rows:
+            if not terms and ((low is not None and low > 0) or (high is not None and high < 0)):
+                return None
+        with _quiet_stdout():
+            highs = self._pass()
+            highs.run()
+        status = highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return None
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise OracleError(highs.modelStatusToString(status))
+        values = [round(x) for x in highs.getSolution().col_value]
+        if self.violated(values):
+            raise OracleError("rounded solution breaks a row")
+        return sum(c * values[v] for v, c in self.cost.items())
+
+    def _pass(self) -> highspy.Highs:
+        highs = highspy.Highs()
+        options: dict[str, object] = {
+            "output_flag": False,
+            "threads": 1,
+            "mip_rel_gap": 0.0,
+            "mip_abs_gap": 1e-7,
+            "mip_feasibility_tolerance": 1e-9,
+            "primal_feasibility_tolerance": 1e-10,
+            "dual_feasibility_tolerance": 1e-10,
+        }
+        for name, value in options.items():
+            highs.setOptionValue(name, value)
+        top = max((abs(c) for c in self.cost.values()), default=1) or 1
+        for v, upper in enumerate(self.upper):
+            highs.addVar(0.0, float(upper))
+            highs.changeColCost(v, self.cost.get(v, 0) / top)
+            highs.changeColIntegrality(v, highspy.HighsVarType.kInteger)
+        for terms, low, high in self.rows:
+            if not terms:
+                continue
+            scale = max(abs(c) for c in terms.values())
+            lower = -highspy.kHighsInf if low is None else low / scale
+            upper_bound = highspy.kHighsInf if high is None else high / scale
+            highs.addRow(lower, upper_bound, len(terms), list(terms), [c / scale for c in terms.values()])
+        return highs
+
+
+def _needed(demand: int) -> int:
+    return demand - demand // 1_000_000
+
+
+def _add(into: dict[int, int], terms: Terms, factor: int = 1) -> None:
+    for v, c in terms.items():
+        into[v] = into.get(v, 0) + factor * c
+
+
+class _Builder:
+    def __init__(self, inst: Instance) -> None:
+        self.inst, self.program = inst, Program()
+        self.periods = range(len(inst.periods))
+        new = self.program.variable
+        self.hold = {
+            (i, p): v
+            for i, c in enumerate(inst.capacities)
+            for p, v in enumerate(
+                [new(c.max_nodes)] * len(self.periods) if c.commit else [new(c.max_nodes) for _ in self.periods]
+            )
+        }
+        self.count = {(k, p): new(r.max_count) for k, r in enumerate(inst.replicas) for p in self.periods}
+        self.pick = {q: new(1) for q in range(len(inst.options))}
+        self.load: dict[tuple[int, int, int], int] = {}
+        for k, r in enumerate(inst.replicas):
+            buckets = len(inst.services[r.work].demand)
+            if buckets > 1:
+                for b in range(buckets):
+                    for p in self.periods:
+                        self.load[k, b, p] = new(LOAD_UNIT * r.max_count)
+
+    def build(self) -> Program:
+        for w in range(len(self.inst.services)):
+            for p in self.periods:
+                self._service(w, p)
+        self._nodes()
+        self._jobs()
+        self._sites()
+        self._money()
+        self._objective()
+        return self.program
+
+    def _service(self, w: int, p: int) -> None:
+        inst, row = self.inst, self.program.row
+        service = inst.services[w]
+        kinds = [k for k, r in enumerate(inst.replicas) if r.work == w]
+        several = len(service.demand) > 1
+        for b in range(len(service.demand)):
+            demand = service.demand[b][p]
+            if several:
+                # In 1/LOAD_UNIT of a replica; rates lose their last digit, as they do in the model's integers.
+                terms = {self.load[k, b, p]: inst.replicas[k].rate[b] // 10 for k in kinds}
+                row(terms, low=_needed(demand) // 10 * LOAD_UNIT)
+            else:
+                row({self.count[k, p]: inst.replicas[k].rate[b] for k in kinds}, low=_needed(demand))
+        if several:
+            for k in kinds:
+                loads = {self.load[k, b, p]: 1 for b in range(len(service.demand))}
+                row({**loads, self.count[k, p]: -LOAD_UNIT}, high=0)
+        demand = service.demand[0][p]
+        if demand == 0:
+            return
+        blended = {self.count[k, p]: inst.replicas[k].blend for k in kinds}
+        if service.redundant:
+            self._redundant(kinds, p, blended, _needed(demand))
+        firm_ppm = 1_000_000 - inst.spot_share_ppm
+        if firm_ppm > 0 and any(inst.pools[inst.replicas[k].pool].spot for k in kinds):
+            firm = {self.count[k, p]: inst.replicas[k].blend for k in kinds if not self._spot(k)}
+            row(firm, low=_needed(demand) * firm_ppm // 1_000_000)
+
+    def _spot(self, kind: int) -> bool:
+        return self.inst.pools[self.inst.replicas[kind].pool].spot
+
+    def _redundant(self, kinds: list[int], p: int, blended: dict[int, int], demand: int) -> None:
+        """Supply less one node, or less the whole pool, covers demand; the big-M is exactly what would be missing."""
+        replicas = self.inst.replicas
+        for o in {replicas[k].pool for k in kinds}:
+            node = max(replicas[k].node_blend for k in kinds if replicas[k].pool == o)
+            whole = self.program.variable(1)
+            self.program.row({**blended, whole: node + demand}, low=demand + node)
+            outside = {self.count[k, p]: replicas[k].blend for k in kinds if replicas[k].pool != o}
+            self.program.row({**outside, whole: -demand}, low=0)
+
+    def _nodes(self) -> None:
+        """Room on the nodes held, and limits on their number."""
+        inst = self.inst
+        for p in self.periods:
+            for o, pool in enumerate(inst.pools):
+                terms: dict[int, int] = {}
+                for i, c in enumerate(inst.capacities):
+                    if c.pool == o:
+                        _add(terms, {self.hold[i, p]: -pool.gpus})
+                _add(terms, {self.count[k, p]: r.gpus for k, r in enumerate(inst.replicas) if r.pool == o})
+                pooled = {self.pick[q]: x.gpus for q, x in enumerate(inst.options) if x.pool == o and x.pooled}
+                _add(terms, pooled)
+                self.program.row(terms, high=0)
+            limits = [((o,), x.node_limit) for o, x in enumerate(inst.pools) if x.node_limit is not None]
+            for pools, most in [*limits, *((q.pools, q.max_nodes) for q in inst.quotas)]:
+                terms = {self.hold[i, p]: 1 for i, c in enumerate(inst.capacities) if c.pool in pools}
+                for q, x in enumerate(inst.options):
+                    if x.pool in pools and not x.pooled:
+                        _add(terms, {self.pick[q]: x.nodes})
+                self.program.row(terms, high=most)
+
+    def _jobs(self) -> None:
+        for w in range(len(self.inst.jobs)):
+            self.program.row({self.pick[q]: 1 for q, x in enumerate(self.inst.options) if x.work == w}, 1, 1)
+
+    def _sites(self) -> None:
+        inst = self.inst
+        total: dict[int, int] = {}
+        for s, site in enumerate(inst.sites):
+            here = [(i, inst.pools[c.pool]) for i, c in enumerate(inst.capacities) if inst.pools[c.pool].site == s]
+            self.program.row({self.hold[i, 0]: x.it_w for i, x in here}, high=site.limit_it_w)
+            facility = {self.hold[i, 0]: x.facility_w for i, x in here}
+            self.program.row(facility, high=site.limit_facility_w)
+            _add(total, facility)
+        self.program.row(total, high=inst.limit_power_w)
+
+    def _sum(self, part: str) -> dict[int, int]:
+        """Terms of one kind of money, or of carbon."""
+        inst, terms = self.inst, dict[int, int]()
+        for i, c in enumerate(inst.capacities):
+            if c.commit:
+                amount = c.capex if part == "capex" else getattr(c, part)[0]
+                _add(terms, {self.hold[i, 0]: amount})
+            elif part != "capex":
+                for p in self.periods:
+                    _add(terms, {self.hold[i, p]: getattr(c, part)[p]})
+        if part != "capex":
+            for (k, p), v in self.count.items():
+                _add(terms, {v: getattr(inst.replicas[k], part)[p]})
+            for q, v in self.pick.items():
+                _add(terms, {v: getattr(inst.options[q], part)})
+        return terms
+
+    def _money(self) -> None:
+        inst = self.inst
+        self.program.row(self._sum("capex"), high=inst.limit_capex)
+        self.program.row(self._sum("monthly"), high=inst.limit_monthly)
+        self.program.row(self._sum("cash"), high=inst.limit_total)
+
+    def _objective(self) -> None:
+        inst = self.inst
+        if inst.objective in ("cost", "carbon"):
+            self.program.cost = self._sum(inst.objective)
+        elif inst.objective == "time":
+            longest = self.program.variable(max((x.duration_s for x in inst.options), default=0))
+            for q, x in enumerate(inst.options):
+                self.program.row({longest: 1, self.pick[q]: -x.duration_s}, low=0)
+            self.program.cost = {longest: 1}
+        else:
+            for i, c in enumerate(inst.capacities):
+                watts = inst.pools[c.pool].facility_w
+                if c.commit:
+                    self.program.cost[self.hold[i, 0]] = watts
+                    continue
+                peak = self.program.variable(c.max_nodes)
+                for p in self.periods:
+                    self.program.row({peak: 1, self.hold[i, p]: -1}, low=0)
+                self.program.cost[peak] = watts
+            for q, x in enumerate(inst.options):
+                if not x.pooled:
+                    self.program.cost[self.pick[q]] = inst.pools[x.pool].facility_w * x.nodes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Least objective of an instance; None where infeasible."""
+
+    objective: int | None
+
+
+def highs_optimum(inst: Instance) -> Answer:
+    """Solve an instance with HiGHS to a gap of zero."""
+    return Answer(_Builder(inst).build().solve())
