@@ -231,6 +231,9 @@ class Serve(WorkloadBase):
     @classmethod
     def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
         yield from _nothing_to_run(given)
+        traffic = given.get("traffic")
+        if given.get("measured") and isinstance(traffic, Mapping) and "concurrency" in traffic:
+            yield ("traffic", "concurrency"), "measured rates are requests/s: give the traffic as rate or users with them"
 
 
 class TrainingBase(WorkloadBase):

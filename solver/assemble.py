@@ -386,8 +386,9 @@ def _limits(answer: Answer, lines: Bill, values: Values) -> tuple[LimitUse, ...]
             default=0,
         )
         add(quota.field, held, quota.max_nodes, "nodes")
+    together = {o for quota in inst.quotas for o in quota.pools}
     for o, pool in enumerate(inst.pools):
-        if pool.site is not None and pool.node_limit is not None:
+        if pool.site is not None and pool.node_limit is not None and o not in together:
             held = max((_held(scaled, values, o, p) for p in range(len(inst.periods))), default=0)
             add(f"owned[{pool.key}]", held, pool.node_limit, "nodes")
     return tuple(out)

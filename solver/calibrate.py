@@ -12,7 +12,9 @@ import polars as pl
 from catalogs.catalog import Catalog
 from solver.features.speed_tables import SERVING_CONSTANTS
 from solver.fit_serving import BOUNDS, fit_serving
+from solver.fit_training import fit_training, training_frame
 from solver.serving_cases import serving_cases, serving_frame
+from solver.training_rate_cases import training_cases
 
 LEAST_ROWS: Final = 8
 """A group with fewer measured rows keeps the constants it has."""
@@ -189,9 +191,7 @@ def _other_kind(fitted: pl.DataFrame) -> pl.DataFrame:
             sides[have]
             .join(sides[want], on=key, how="anti")
             .with_columns(
-                *(
-                    (pl.col(c) * ratio[c]).clip(*BOUNDS[c]).round_sig_figs(3).alias(c) for c in SERVING_CONSTANTS
-                ),
+                *((pl.col(c) * ratio[c]).clip(*BOUNDS[c]).round_sig_figs(3).alias(c) for c in SERVING_CONSTANTS),
                 kind=pl.lit(want),
                 n=pl.lit(0, pl.Int64),
                 cv_median_abs_rel=pl.max_horizontal("cv_median_abs_rel", pl.lit(ASSUMED_ERROR[0])),
@@ -201,3 +201,87 @@ def _other_kind(fitted: pl.DataFrame) -> pl.DataFrame:
             )
         )
     return pl.concat(made)
+
+
+def calibrate_training(catalog: Catalog, rows: pl.DataFrame, *, source: str, as_of: str) -> Calibration:
+    """Refit `calibration_training` from measured rows; constants that no rate tells (failures, restarts) stay.
+
+    A precision that a class was not measured in takes its other one times the usual ratio, marked as an estimate.
+    """
+    frame = training_frame(rows, catalog)
+    fit = fit_training(frame)
+    cells = fit.errors.group_by("training_class", "_precision").agg(
+        n=pl.len().cast(pl.Int64),
+        cv_median_abs_rel=(pl.col("error").exp() - 1.0).abs().median().round(3),
+        cv_p90_abs_rel=(pl.col("error").exp() - 1.0).abs().quantile(0.9).round(3),
+    )
+    measured = pl.DataFrame(
+        [{"speed_class": c, "precision": p, "value": float(f"{v:.3g}")} for (c, p), v in fit.bases.items()]
+    ).join(cells, left_on=["speed_class", "precision"], right_on=["training_class", "_precision"])
+    few = pl.col("n") < LEAST_ROWS
+    bases = measured.with_columns(
+        cv_median_abs_rel=pl.when(few)
+        .then(pl.max_horizontal("cv_median_abs_rel", pl.lit(0.20)))
+        .otherwise("cv_median_abs_rel"),
+        cv_p90_abs_rel=pl.when(few).then(pl.max_horizontal("cv_p90_abs_rel", pl.lit(0.50))).otherwise("cv_p90_abs_rel"),
+        confidence=pl.lit("derived"),
+        notes=pl.when(few).then(pl.lit("few rows: error not below what others show")),
+    )
+    bases = pl.concat([bases, _other_precision(bases, catalog)], how="diagonal").with_columns(
+        kind=pl.lit("base"), term=pl.lit("efficiency"), unit=pl.lit("share of the precision's dense peak")
+    )
+    factors = pl.DataFrame(
+        [
+            {"term": k, "value": float(f"{v:.3g}"), "n": int(frame.filter(pl.col(f"_x_{k}") != 0).height)}
+            for k, v in fit.factors.items()
+        ]
+    ).with_columns(
+        kind=pl.lit("factor"),
+        speed_class=pl.lit("*"),
+        precision=pl.lit("*"),
+        unit=pl.lit("ln efficiency per unit"),
+        confidence=pl.lit("derived"),
+        n=pl.col("n").cast(pl.Int64),
+    )
+    new = pl.concat([bases, factors], how="diagonal").with_columns(source=pl.lit(source), as_of=pl.lit(as_of))
+    constants = catalog.calibration_training.filter(pl.col("kind") == "constant")
+    columns = catalog.calibration_training.columns
+    table = pl.concat([new.select(c for c in columns if c in new.columns), constants], how="diagonal_relaxed").select(
+        columns
+    )
+    cases = training_cases(rows, catalog)
+    left_out = cases.join(frame, on="case_id", how="anti").select(
+        "case_id", reason=pl.col("reason").fill_null("carries no rate, or its class has no measured row")
+    )
+    return Calibration(table.sort("kind", "term", "speed_class", "precision"), fit.errors, left_out)
+
+
+def _other_precision(bases: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
+    """Rows for fp8 or bf16 where only the other was measured, by the median ratio of classes that have both."""
+    bf16, fp8 = (bases.filter(pl.col("precision") == p) for p in ("bf16", "fp8"))
+    both = bf16.join(fp8, on="speed_class", suffix="_fp8")
+    if both.is_empty():
+        return bases.head(0)
+    ratio = float(both.select((pl.col("value_fp8") / pl.col("value")).median()).item())
+    with_fp8 = (
+        catalog.speed_classes.join(catalog.accelerators, on="accelerator")
+        .filter(pl.col("fp8_dense_tflops").is_not_null())
+        .select(speed_class="training_class")
+        .unique()
+    )
+    made = [
+        fp8.join(bf16, on="speed_class", how="anti").with_columns(
+            precision=pl.lit("bf16"), value=pl.col("value") / ratio
+        ),
+        bf16.join(fp8, on="speed_class", how="anti")
+        .join(with_fp8, on="speed_class", how="semi")
+        .with_columns(precision=pl.lit("fp8"), value=pl.col("value") * ratio),
+    ]
+    return pl.concat(made).with_columns(
+        value=pl.col("value").clip(0.0, 0.9).round_sig_figs(3),
+        n=pl.lit(0, pl.Int64),
+        cv_median_abs_rel=pl.max_horizontal("cv_median_abs_rel", pl.lit(ASSUMED_ERROR[0])),
+        cv_p90_abs_rel=pl.max_horizontal("cv_p90_abs_rel", pl.lit(ASSUMED_ERROR[1])),
+        confidence=pl.lit("estimate"),
+        notes=pl.lit("not measured: the other precision times the usual ratio"),
+    )

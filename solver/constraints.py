@@ -91,6 +91,34 @@ def replica_capacity(ctx: Context) -> None:
                 ctx.model.add(total(loads) <= LOAD_UNIT * ctx.variables.replicas[k, p])
 
 
+def mix_cuts(ctx: Context) -> None:
+    """Implied: whole replicas needed for a mix of sizes, one inequality per replica kind j taken as the measure.
+
+    With weights y_b = 1 / rate[j,b] every kind k does at most max_b rate[k,b] y_b of work per replica, so
+    sum_k (max_b rate[k,b] / rate[j,b]) R[k,p] >= sum_b demand[b,p] / rate[j,b]. These speak of counts alone and close
+    most of the gap that fractional loads leave; they cut off no feasible plan.
+    """
+    unit = 1_000_000
+    for w, service in enumerate(ctx.instance.services):
+        if len(service.demand) == 1:
+            continue
+        kinds = [k for k, r in enumerate(ctx.instance.replicas) if r.work == w]
+        measures = {ctx.instance.replicas[j].rate for j in kinds if min(ctx.instance.replicas[j].rate) > 0}
+        for p in ctx.period_range():
+            if not any(by_period[p] for by_period in service.demand):
+                continue
+            for rates in sorted(measures):
+                need = sum(unit * required(d[p]) // r for d, r in zip(service.demand, rates, strict=True))
+                ctx.model.add(
+                    total(
+                        max(-(-unit * x // r) for x, r in zip(ctx.instance.replicas[k].rate, rates, strict=True))
+                        * ctx.variables.replicas[k, p]
+                        for k in kinds
+                    )
+                    >= need - len(service.demand)
+                )
+
+
 def packing(ctx: Context) -> None:
     """Replicas and pooled jobs fit on the nodes held: sum_k gpus_k R[k,p] + sum_q gpus_q x[q] <= gpus_o n[o,p].
 
@@ -146,7 +174,7 @@ def spot_share(ctx: Context) -> None:
     """Were all spot nodes lost at once, 1 - share of every demand would still be served by the others.
 
     Jobs, which can wait, are not counted. Stated on what firm nodes serve, not on node counts, so that idle cheap
-    nodes cannot buy room for spot.
+    nodes cannot buy room for spot; with several request sizes, on the load that firm nodes carry of each.
     """
     firm_ppm = 1_000_000 - ctx.instance.spot_share_ppm
     if firm_ppm <= 0:
@@ -157,10 +185,16 @@ def spot_share(ctx: Context) -> None:
             continue
         firm = [k for k in kinds if not ctx.instance.pools[ctx.instance.replicas[k].pool].spot]
         for p in ctx.period_range():
-            demand = service.demand[0][p]
-            if demand:
-                supply = total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in firm)
-                ctx.model.add(supply >= required(demand) * firm_ppm // 1_000_000)
+            for b, by_period in enumerate(service.demand):
+                demand = by_period[p]
+                if demand == 0:
+                    continue
+                if len(service.demand) == 1:
+                    supply = total(ctx.instance.replicas[k].rate[b] * ctx.variables.replicas[k, p] for k in firm)
+                    ctx.model.add(supply >= required(demand) * firm_ppm // 1_000_000)
+                else:
+                    supply = total(ctx.instance.replicas[k].rate[b] // 10 * ctx.variables.load[k, b, p] for k in firm)
+                    ctx.model.add(supply >= required(demand) // 10 * LOAD_UNIT * firm_ppm // 1_000_000)
 
 
 def node_limits(ctx: Context) -> None:
@@ -244,6 +278,7 @@ def pool_use(ctx: Context) -> None:
 CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     coverage,
     replica_capacity,
+    mix_cuts,
     packing,
     jobs,
     redundancy,

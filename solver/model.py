@@ -71,8 +71,15 @@ def _variables(model: cp_model.CpModel, instance: Instance) -> Variables:
             replicas[k, p] = model.new_int_var(0, r.max_count if wanted else 0, f"R[{k},{p}]")
             if len(service.demand) > 1:
                 for b in range(len(service.demand)):
-                    top = LOAD_UNIT * r.max_count if service.demand[b][p] and r.rate[b] else 0
+                    top = _most_load(r.rate[b], service.demand[b][p], r.max_count)
                     load[k, b, p] = model.new_int_var(0, top, f"F[{k},{b},{p}]")
     chosen = {q: model.new_bool_var(f"x[{q}]") for q in range(len(instance.options))}
     used = {o: model.new_bool_var(f"used[{o}]") for o in range(len(instance.pools))}
     return Variables(commit, hourly, replicas, load, chosen, used)
+
+
+def _most_load(rate: int, demand: int, max_count: int) -> int:
+    """Load worth putting on a kind of replica: what covers the whole demand of the bucket, rounding included."""
+    if rate < 10 or demand == 0:
+        return 0
+    return min(LOAD_UNIT * max_count, -(-demand * LOAD_UNIT // (rate // 10 * 10)) + 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
+import polars as pl
+
 from catalogs.catalog import Catalog
 from catalogs.errors import UnknownName
 from catalogs.model_config import ConfigError
@@ -70,6 +72,12 @@ def _limits(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
     ):
         names = known.drop_nulls().unique().to_list()
         yield from _listed(_picked(f"limits.{kind}s", pick, loaded), names, kind)
+    offers = catalog.offers.select("offer", "offer_id", both=pl.col("provider") + "/" + pl.col("offer"))
+    known = {name for column in offers.columns for name in offers[column]}
+    for number, quota in enumerate(limits.quota):
+        if quota.offer not in known:
+            near = difflib.get_close_matches(quota.offer, sorted(known), n=3, cutoff=0.6)
+            yield f"limits.quota.{number}.offer", UnknownName(quota.offer, "offer", near)
 
 
 def _items(field: str, names: Sequence[str]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from 2^63.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from solver.candidates.frames import fx_rates, money_in
 from solver.instance import DEMAND_UNIT, Capacity, Instance, Option, Pool, Quota, Replica, Service, Site
 
 MAX_NODES = 100_000
+MAX_RATE = 1_000 * DEMAND_UNIT
+"""A replica that could serve more than a thousand times the demand counts as one that serves just that: sums stay small."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,11 @@ def cents_down(amount: float) -> int:
 def watts(power_w: float) -> int:
     """Watts up to the next whole one."""
     return math.ceil(round(power_w, 6))
+
+
+def grams(emission_g: float) -> int:
+    """Grams up to the next whole one."""
+    return math.ceil(round(emission_g, 4))
 
 
 def demands(work: Serve) -> list[float]:
@@ -141,6 +149,15 @@ def _quotas(problem: Problem, pools: list[Pool]) -> tuple[Quota, ...]:
                     hit.append(i)
         if hit:
             out.append(Quota(f"limits.quota[{n}]", tuple(hit), quota.max))
+    # Owned machines stand once, whatever power state they run in.
+    states: dict[str, list[int]] = defaultdict(list)
+    for i, pool in enumerate(pools):
+        if pool.site is not None and pool.node_limit is not None:
+            states[pool.key.rsplit("@", 1)[0]].append(i)
+    for key, same in states.items():
+        most = pools[same[0]].node_limit
+        if len(same) > 1 and most is not None:
+            out.append(Quota(f"owned[{key}]", tuple(same), most))
     return tuple(out)
 
 
@@ -167,25 +184,28 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
     for r in frame.iter_rows(named=True):
         s = names.index(r["work"])
         want = [d * top_level(found, s) for d in demands(services[s])]
-        rate = tuple(math.floor(DEMAND_UNIT * x / d) for x, d in zip(r["rates"], want, strict=True))
+        rate = tuple(min(MAX_RATE, math.floor(DEMAND_UNIT * x / d)) for x, d in zip(r["rates"], want, strict=True))
         total = sum(want)
-        blend = rate[0] if len(rate) == 1 else math.floor(DEMAND_UNIT * r["blend"] / total)
+        blend = rate[0] if len(rate) == 1 else min(MAX_RATE, math.floor(DEMAND_UNIT * r["blend"] / total))
         # Never more than would serve the whole demand alone, plus one node's worth for redundancy.
         serving = [v for v in rate if v > 0]
         fill = max(1, int(r["node_gpus"]) // int(r["gpus"]))
         need = math.ceil(DEMAND_UNIT / min(serving)) * (1 if len(rate) == 1 else len(rate)) if serving else 0
         shares = [p.hours_per_month / 730.0 for p in found.periods]
+        # Rounded per GPU, so that two replicas of one GPU and one of two cost the same to the cent.
+        gpus = int(r["gpus"])
+        energy, carbon = r["energy"] / gpus, r["carbon"] / gpus
         out.append(
             Replica(
                 work=s,
                 pool=index[r["pool"]],
-                gpus=int(r["gpus"]),
+                gpus=gpus,
                 rate=rate,
                 max_count=min(MAX_NODES, need + fill + 1),
-                cost=tuple(cents(r["energy"] * h * terms.discounted) for h in shares),
-                cash=tuple(cents(r["energy"] * h * terms.horizon) for h in shares),
-                monthly=tuple(cents(r["energy"] * h) for h in shares),
-                carbon=tuple(math.ceil(r["carbon"] * h * terms.horizon) for h in shares),
+                cost=tuple(gpus * cents(energy * h * terms.discounted) for h in shares),
+                cash=tuple(gpus * cents(energy * h * terms.horizon) for h in shares),
+                monthly=tuple(gpus * cents(energy * h) for h in shares),
+                carbon=tuple(gpus * grams(carbon * h * terms.horizon) for h in shares),
                 blend=blend,
                 node_blend=fill * blend,
             )

@@ -204,7 +204,9 @@ def _check_packing(result: Result) -> list[str]:
         for w in result.workloads:
             for p in w.placements:
                 if w.kind == "serve" or is_pooled(p):
-                    wanted[p.pool] += [p.accelerators_per_replica] * p.replicas_by_period[period]
+                    # A batch job is many replicas, each of which may stand on a node of its own.
+                    size = p.tp * p.pp if w.kind == "batch" else p.accelerators_per_replica
+                    wanted[p.pool] += [size] * (p.replicas_by_period[period] * p.accelerators_per_replica // size)
         for pool, sizes in wanted.items():
             free = [gpus.get(pool, 0)] * nodes_held(result, pool, period)
             for size in sorted(sizes, reverse=True):

@@ -25,6 +25,7 @@ def check_places(result: Result, problem: Problem, catalog: Catalog) -> list[str
             wrong += _check_server(item, problem, catalog)
     wrong += _check_power(result, problem, catalog)
     wrong += _check_quota(result, problem)
+    wrong += _check_owned(result, problem, catalog)
     return wrong
 
 
@@ -246,3 +247,21 @@ def _check_quota(result: Result, problem: Problem) -> list[str]:
             if used > quota.max:
                 wrong.append(f"quota of {quota.offer}: {used:g} nodes in {period}, at most {quota.max}")
     return wrong
+
+
+def _check_owned(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
+    """No more machines used for free than are owned at a site."""
+    have: dict[tuple[str, str], int] = {}
+    for o in problem.owned:
+        for card in match_accelerators(catalog, o.accelerator):
+            have[card, o.site] = have.get((card, o.site), 0) + o.count
+    used: dict[tuple[str, str], int] = {}
+    for i in result.items:
+        if i.kind == "server" and i.billing == "owned":
+            key = (i.accelerator or "", i.site)
+            used[key] = used.get(key, 0) + (i.accelerators or 0)
+    return [
+        f"{count} x {card} used at {site}, {have.get((card, site), 0)} owned"
+        for (card, site), count in used.items()
+        if count > have.get((card, site), 0)
+    ]

@@ -73,10 +73,7 @@ def _link_class(placement: Placement, catalog: Catalog) -> str | None:
 
 def _check_serving(work: Serve | Batch, placement: Placement, catalog: Catalog, base_dir: Path) -> list[str]:
     if placement.source == "user":
-        claimed = [m.rate for m in work.measured if placement.accelerator in match_accelerators(catalog, m.accelerator)]
-        if not claimed and work.model is None:
-            return [f"{work.name}: no measurement for {placement.accelerator}"]
-        return []
+        return _check_measured(work, placement, catalog)
     if work.model is None or placement.precision not in work.precision:
         return [f"{work.name}: precision {placement.precision} is not allowed"]
     buckets = [(b.isl, b.osl) for b in work.traffic.buckets] if isinstance(work, Serve) else [(work.isl, work.osl)]
@@ -144,6 +141,24 @@ def _left_by_cap(placement: Placement, catalog: Catalog, tables: SpeedTables) ->
     if found["relative_throughput"].null_count():
         return None
     return dict(zip(found["phase"], found["relative_throughput"], strict=True))
+
+
+def _check_measured(work: Serve | Batch, placement: Placement, catalog: Catalog) -> list[str]:
+    """The stated rate is one that the user measured on as many of these cards."""
+    size = placement.tp * placement.pp
+    known = [
+        m.rate
+        for m in work.measured
+        if m.accelerators == size and placement.accelerator in match_accelerators(catalog, m.accelerator)
+    ]
+    if not known:
+        return [f"{work.name}: no measurement for {size} x {placement.accelerator}"]
+    if isinstance(work, Batch):
+        return _check_batch(work, placement, max(known) * placement.accelerators_per_replica / size)
+    claimed = max(placement.rates_by_bucket)
+    if claimed > max(known) * (1 + SLACK):
+        return [f"{work.name}: claims {claimed:.6g} on {placement.accelerator}, measured were {max(known):.6g}"]
+    return []
 
 
 def _check_batch(work: Batch, placement: Placement, rate: float) -> list[str]:

@@ -142,7 +142,8 @@ def reduced(found: Candidates, without_accelerator: str | None = None, *, prune:
         objective = found.problem.objective
         extra = {"time": ["duration_h"], "power": ["draw_w"], "carbon": ["carbon"]}.get(objective, [])
         if not options.is_empty():
-            draw = pools.select("pool", node_w="facility_w")
+            # Whole watts, as the model counts them.
+            draw = pools.select("pool", node_w=pl.col("facility_w").round(6).ceil())
             options = (
                 options.join(draw, on="pool", how="left")
                 .with_columns(draw_w=pl.col("node_w") * pl.col("nodes"))
@@ -155,7 +156,12 @@ def reduced(found: Candidates, without_accelerator: str | None = None, *, prune:
         pooled = options if options.is_empty() else options.filter("pooled")
         in_use = _names(replicas, pooled)
         lost = reduce_pools(
-            pools.filter(pl.col("pool").is_in(in_use.implode())), capacity, replicas, pooled, extra
+            pools.filter(pl.col("pool").is_in(in_use.implode())),
+            capacity,
+            replicas,
+            pooled,
+            extra,
+            [w.name for w in found.problem.workloads if isinstance(w, Serve) and w.redundancy != "none"],
         ).implode()
         replicas = replicas if replicas.is_empty() else replicas.filter(~pl.col("pool").is_in(lost))
         options = options if options.is_empty() else options.filter(~(pl.col("pooled") & pl.col("pool").is_in(lost)))

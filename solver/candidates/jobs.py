@@ -386,7 +386,9 @@ def fixed_options(work: Fixed, pools: pl.DataFrame, catalog: Catalog) -> tuple[p
     )
     kept = marked.filter(pl.col("reason").is_null())
     # A part of a held node can be given away only if the rest stays usable for sizes that divide the node.
-    divides = (pl.col("gpus") % work.count == 0) if work.count & (work.count - 1) == 0 else pl.lit(False)
+    # Several nodes are taken whole: parts of them could be packed onto fewer.
+    part = work.nodes == 1 and work.count & (work.count - 1) == 0
+    divides = (pl.col("gpus") % work.count == 0) if part else pl.lit(False)
     options = kept.with_columns(
         work=pl.lit(work.name),
         gpus=pl.when(divides).then(pl.lit(work.count)).otherwise(pl.col("gpus")) * work.nodes,

@@ -7,6 +7,8 @@ consequence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 
@@ -55,7 +57,12 @@ def reduce_options(options: pl.DataFrame, free_pools: pl.Series, extra: list[str
 
 
 def reduce_pools(
-    pools: pl.DataFrame, capacity: pl.DataFrame, replicas: pl.DataFrame, pooled: pl.DataFrame, extra: list[str]
+    pools: pl.DataFrame,
+    capacity: pl.DataFrame,
+    replicas: pl.DataFrame,
+    pooled: pl.DataFrame,
+    extra: list[str],
+    redundant: Sequence[str] = (),
 ) -> pl.Series:
     """Names of pools that another pool of equal node size and place beats or equals for everything held on them.
 
@@ -68,14 +75,31 @@ def reduce_pools(
     capacity : pool, row, commit, costs, cashes, monthlies, carbons (lists over periods; one number for commitments), capex
     replicas : work, pool, row, gpus, rates, energy
     pooled : work, pool, row, gpus, cash, and the columns of `extra`
+    redundant : services that must survive the loss of a node. Replicas of such a service on B and on A survive it by being
+        on different pools; moved to A alone, more of them are needed (a node of A is counted as full). That is free only
+        where replicas cost nothing beside their node and no other work wants the node: else B stays.
     """
+    shared = _shared(replicas, pooled, redundant)
+    kept = pools.filter(pl.col("pool").is_in(shared.implode()))
     # Like cards first: most pools are the same card in another chassis or with other parts, and pairs stay few.
-    lost = _beaten(pools, capacity, replicas, pooled, extra, ["accelerator", "power_limit_w"])
+    lost = _beaten(pools, capacity, replicas, pooled, extra, ["accelerator", "power_limit_w"], kept["pool"])
 
     def rest(frame: pl.DataFrame) -> pl.DataFrame:
         return frame if frame.is_empty() else frame.filter(~pl.col("pool").is_in(lost.implode()))
 
-    return pl.concat([lost, _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, [])])
+    return pl.concat(
+        [lost, _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, [], kept["pool"])]
+    )
+
+
+def _shared(replicas: pl.DataFrame, pooled: pl.DataFrame, redundant: Sequence[str]) -> pl.Series:
+    """Pools where replicas of a redundant service cost energy, or where other work could want the same nodes."""
+    if replicas.is_empty() or not redundant:
+        return pl.Series("pool", [], pl.String)
+    works = [f.select("pool", "work") for f in (replicas, pooled) if not f.is_empty()]
+    crowded = pl.concat(works).group_by("pool").agg(pl.col("work").n_unique()).filter(pl.col("work") > 1)["pool"]
+    mine = replicas.filter(pl.col("work").is_in(list(redundant)))
+    return mine.filter((pl.col("energy") > 0) | pl.col("pool").is_in(crowded.implode()))["pool"].unique()
 
 
 def _beaten(
@@ -85,8 +109,9 @@ def _beaten(
     pooled: pl.DataFrame,
     extra: list[str],
     alike: list[str],
+    kept: pl.Series,
 ) -> pl.Series:
-    """Pools beaten by another of the same size, place and `alike` columns."""
+    """Pools beaten by another of the same size, place and `alike` columns, but those `kept` in any case."""
     place = pl.col("site").fill_null("")
     left = pools.select("pool", "gpus", place.alias("place"), "spot", "it_w", "facility_w", "node_limit", *alike)
     # Necessary in any case, and cheap to test: the least cost of a node, and per workload the most work per GPU.
@@ -100,6 +125,7 @@ def _beaten(
         .lazy()
         .filter(
             (pl.col("pool") != pl.col("pool_a"))
+            & ~pl.col("pool").is_in(kept.implode())
             & pl.col("node_limit_a").is_null()
             & (pl.col("it_w_a") <= pl.col("it_w"))
             & (pl.col("facility_w_a") <= pl.col("facility_w"))
@@ -110,7 +136,7 @@ def _beaten(
         .collect()
     )
     pairs = _covered(pairs, _as_cheap(pairs, capacity), capacity)
-    pairs = _covered(pairs, _as_able(pairs, replicas), replicas)
+    pairs = _covered(pairs, _as_able(pairs, replicas, extra), replicas)
     pairs = _covered(pairs, _as_short(pairs, pooled, extra), pooled)
     # A tie both ways keeps the smaller name; a chain always ends in a pool that stays, since "as good as" is transitive.
     both = pairs.join(pairs.select(pool="pool_a", pool_a="pool"), on=["pool", "pool_a"], how="semi")
@@ -167,16 +193,18 @@ def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
     return both.filter((same | hourly) & (pl.col("capex_a") <= pl.col("capex"))).select("pool", "pool_a", "row")
 
 
-def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame) -> pl.DataFrame:
+def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> pl.DataFrame:
     if replicas.is_empty():
         return pl.DataFrame(schema={"pool": pl.String, "pool_a": pl.String, "row": pl.UInt32})
-    kinds = replicas.select("work", "pool", "row", "gpus", "rates", "energy")
+    kinds = replicas.select("work", "pool", "row", "gpus", "rates", "energy", *("carbon" for e in extra if e == "carbon"))
     both = pairs.join(kinds, on="pool").join(kinds.rename({"pool": "pool_a"}), on=["pool_a", "work"], suffix="_a")
     both = both.filter((pl.col("gpus_a") <= pl.col("gpus")) & (pl.col("gpus") % pl.col("gpus_a") == 0))
     fold = pl.col("gpus") // pl.col("gpus_a")
     able = ((pl.col("rates_a") * fold - pl.col("rates")).list.min() >= 0) & (
         pl.col("energy_a") * fold <= pl.col("energy") * (1 + 1e-12)
     )
+    if "carbon" in extra:
+        able &= pl.col("carbon_a") * fold <= pl.col("carbon") * (1 + 1e-12)
     return both.filter(able).select("pool", "pool_a", "row")
 
 

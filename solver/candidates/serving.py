@@ -224,13 +224,14 @@ def _best(configs: pl.DataFrame) -> pl.DataFrame:
 
 def _measured(work: Serve | Batch, catalog: Catalog, pools: pl.DataFrame) -> pl.DataFrame:
     """The user's own rates as configurations; the card's link class does not matter, it was measured as it stood."""
+    sizes = len(work.traffic.buckets) if isinstance(work, Serve) else 1
     rows = [
         {
             "accelerator": name,
             "gpus": m.accelerators,
             "tp": m.accelerators,
             "pp": 1,
-            "rates": [m.rate],
+            "rates": [m.rate] * sizes,  # measured on the workload's own mix: the same for each size in it
             "blend": m.rate,
         }
         for m in work.measured
@@ -254,6 +255,8 @@ def _measured(work: Serve | Batch, catalog: Catalog, pools: pl.DataFrame) -> pl.
         share=pl.lit([1.0]),
         rate_source=pl.lit("user"),
         rate_error=pl.lit(0.05),
+        weights_gib_per_gpu=pl.lit(None, pl.Float64),
+        memory_slack_gib=pl.lit(None, pl.Float64),
     )
 
 

@@ -1,13 +1,15 @@
 """Training and fine-tuning rate of a whole job: FLOPs per token over measured efficiencies.
 
-Work per token, per layer L, width h, sequence s, active parameters N:
+Work per token, with layers L, width h, sequence s, active parameters N:
 
 - matrix products c N with c = 6 (forward 2, backward 4), 4 for LoRA and QLoRA (no weight gradients);
 - attention 6 L h s (causal: half of 12 L h s), always at the 16-bit peak.
 
-Time per token and card is  c N / (F_p e) + 6 L h s / (F_16 e),  with F_p the peak of the compute precision and
-e = base efficiency (accelerator class, precision) x exp(sum of coefficient x feature). The coefficients stand in
-`calibration_training`. MFU is against the dense 16-bit peak, so FP8 may pass 1; against its own peak nothing does.
+Time per token and card is (c N / F_p + 6 L h s / F_16) / e, with F_p the peak of the compute precision and
+e = base efficiency (accelerator class, precision) x exp(sum of coefficient x feature). Base values and coefficients
+stand in `calibration_training`; docs/speed.md gives sources and measured accuracy. MFU is against the dense 16-bit peak,
+so FP8 may pass 1 there; against its own peak nothing does. Sharded data parallelism (ZeRO-3) over several nodes cannot
+run faster than its gathers cross the network.
 """
 
 from __future__ import annotations
@@ -31,7 +33,18 @@ OPTIONAL: Final[dict[str, tuple[object, type[pl.DataType]]]] = {
     "tuned_stack": (True, pl.Boolean),
     "zero_stage": (None, pl.Int64),
     "checkpointing": ("selective", pl.String),
+    # What only published runs carry; a plan has none of these.
+    "before_2023": (False, pl.Boolean),
+    "whole_run": (False, pl.Boolean),
+    "short_samples": (False, pl.Boolean),
 }
+"""Config columns that a frame may leave out, with what is then assumed."""
+
+FEATURES: Final = (
+    "moe", "moe_low", "size", "qlora", "generic", "checkpoint", "pcie", "slow_network", "ethernet", "small_batch",
+    "attention", "tp_out", "bubble", "before_2023", "whole_run", "short_samples",
+)  # fmt: skip
+"""Features of the efficiency, one column ``_x_NAME`` each; see `with_terms`."""
 
 
 def training_peak_tflops() -> pl.Expr:
@@ -86,22 +99,12 @@ def with_training_rate(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame
     frame = frame.with_columns(
         pl.lit(value, dtype=dtype).alias(name) for name, (value, dtype) in OPTIONAL.items() if name not in given
     )
-    frame = _with_constants(frame, tables)
-    factors = {
-        str(r["term"]): float(r["value"])
-        for r in tables.calibration_training.filter(pl.col("kind") == "factor").iter_rows(named=True)
-    }
-    frame = _with_terms(frame)
-    eff = (
-        pl.col("_base")
-        * sum((pl.col(f"_x_{t}") * v for t, v in factors.items() if f"_x_{t}" in frame.columns), pl.lit(0.0)).exp()
-    )
-    eff = eff.clip(0.0, MAX_EFFICIENCY)
-    constant = {
-        str(r["term"]): float(r["value"])
-        for r in tables.calibration_training.filter(pl.col("kind") == "constant").iter_rows(named=True)
-    }
-    per_card = pl.col("_eff") / pl.col("_s_per_token")
+    frame = with_terms(_with_constants(frame, tables))
+    factors = coefficients(tables.calibration_training, "factor")
+    exponent = pl.sum_horizontal(pl.col(f"_x_{name}") * factors.get(name, 0.0) for name in FEATURES)
+    eff = (pl.col("_base") * exponent.exp()).clip(0.0, MAX_EFFICIENCY)
+    constant = coefficients(tables.calibration_training, "constant")
+    per_card = pl.min_horizontal(pl.col("_eff") / pl.col("_s_per_token"), pl.col("_network_tokens_per_s"))
     stops_per_h = pl.col("_cards") * constant["failures_per_card_hour"]
     lost_h = constant["restart_h"] + pl.col("checkpoint_interval_s") / 7200.0
     saving = constant["checkpoint_save_s"] / pl.col("checkpoint_interval_s")
@@ -137,50 +140,61 @@ def _with_constants(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
     )
 
 
-def _with_terms(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add work per token and the features of the efficiency."""
+def coefficients(calibration: pl.DataFrame, kind: str) -> dict[str, float]:
+    """Give the values of one kind of row (factor|constant) by term."""
+    rows = calibration.filter(pl.col("kind") == kind)
+    return dict(zip(rows["term"].to_list(), rows["value"].cast(pl.Float64).to_list(), strict=True))
+
+
+def with_terms(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add work per token, peaks, the features of the efficiency and the bound that gathers over the network set."""
     cards = (pl.col("nodes") * pl.col("accelerators_per_node")).cast(pl.Float64)
     active = pl.col("params_active_b") * 1e9
-    c = pl.when(pl.col("method").is_in(["lora", "qlora"])).then(4.0).otherwise(6.0)
-    attention = 6.0 * pl.col("layers") * pl.col("hidden") * pl.col("sequence").cast(pl.Float64)
+    adapters = pl.col("method").is_in(["lora", "qlora"])
+    c = pl.when(adapters).then(4.0).otherwise(6.0)
+    attention = (
+        6.0 * pl.col("layers").fill_null(0) * pl.col("hidden").fill_null(0) * pl.col("sequence").cast(pl.Float64)
+    )
     half = pl.coalesce("bf16_dense_tflops", "fp16_dense_tflops").cast(pl.Float64)
     low = (pl.col("_precision") != "bf16").cast(pl.Float64)
     moe = (pl.col("params_total_b") > 1.05 * pl.col("params_active_b")).cast(pl.Float64)
-    pcie = (pl.col("nvlink_domain").fill_null(1) <= 2) | (pl.col("interconnect_class") == "pcie").fill_null(False)
+    domain = pl.col("nvlink_domain").fill_null(1)
+    pcie = (domain <= 2) | (pl.col("interconnect_class") == "pcie").fill_null(False)
     multi = pl.col("nodes") > 1
+    per_card_tokens = pl.col("global_batch_tokens") / cards
+    network = pl.col("network_gbps") / pl.col("accelerators_per_node")
     micro_batches = (
-        pl.col("global_batch_tokens").fill_null(4e6)
-        / (pl.col("dp").cast(pl.Float64) * pl.col("micro_batch") * pl.col("sequence"))
+        pl.col("global_batch_tokens") / (pl.col("dp").cast(pl.Float64) * pl.col("micro_batch") * pl.col("sequence"))
     ).clip(1.0)
-    bubble = (pl.col("pp") - 1) / micro_batches
+    # Parameters gathered forward and backward and gradients scattered, 2 bytes each; adapters: gathers only.
+    gathered = pl.col("params_total_b") * 1e9 * pl.when(adapters).then(4.0).otherwise(6.0) / (pl.col("tp") * pl.col("pp"))
+    sharded = (pl.col("zero_stage") == 3).fill_null(False) & multi
     return frame.with_columns(
         _cards=cards,
         _half_peak=half,
         _flops=c * active + attention,
         _s_per_token=c * active / (training_peak_tflops() * 1e12) + attention / (half * 1e12),
+        _network_tokens_per_s=pl.when(sharded).then(per_card_tokens * network / 8.0 * 1e9 / gathered),
         _x_moe=moe,
         _x_moe_low=moe * low,
-        _x_size=(active / 13e9).log(2.0),
-        _x_size_low=(active / 13e9).log(2.0) * low,
-        _x_scale=(cards / 8.0).clip(1.0).log(2.0),
-        _x_lora=(pl.col("method") == "lora").cast(pl.Float64),
+        # Levels off at about 70B: larger published runs do no better.
+        _x_size=(active / 13e9).log(2.0).clip(-5.0, 2.4),
         _x_qlora=(pl.col("method") == "qlora").cast(pl.Float64),
-        _x_full=(pl.col("method") == "full").cast(pl.Float64),
         _x_generic=(~pl.col("tuned_stack")).cast(pl.Float64),
         _x_checkpoint=(pl.col("checkpointing") == "full").cast(pl.Float64),
         _x_pcie=(pcie & (cards > 1)).cast(pl.Float64),
+        # Network per accelerator short of 400 Gb/s, in doublings; unknown counts as enough.
+        _x_slow_network=pl.when(multi).then((400.0 / network).clip(1.0).log(2.0).fill_null(0.0)).otherwise(0.0),
         _x_ethernet=(multi & ~pl.col("rdma").fill_null(True)).cast(pl.Float64),
-        _x_slow_network=pl.when(multi)
-        .then(
-            (400.0 / (pl.col("network_gbps").fill_null(400.0) / pl.col("accelerators_per_node") * 8.0))
-            .clip(1.0)
-            .log(2.0)
-        )
-        .otherwise(0.0),
-        _x_tp_out=(
-            (pl.col("tp") > pl.max_horizontal(pl.col("nvlink_domain").fill_null(1), 1)) & (pl.col("tp") > 1)
-        ).cast(pl.Float64),
-        _x_bubble=-(1.0 + bubble).log(),
+        # Tokens per card and step short of 4,096, in doublings, squared: thin work and exposed communication.
+        _x_small_batch=(4096.0 / per_card_tokens).log(2.0).clip(0.0, 6.0).fill_null(0.0) ** 2,
+        _x_attention=attention / (c * active + attention),
+        _x_tp_out=((pl.col("tp") > domain) & (pl.col("tp") > 2)).cast(pl.Float64),
+        # Pipeline bubble: (pp - 1) of micro-batches + pp - 1 slots are idle.
+        _x_bubble=(1.0 + (pl.col("pp") - 1) / micro_batches).log().fill_null(0.0),
+        _x_before_2023=pl.col("before_2023").fill_null(False).cast(pl.Float64),
+        _x_whole_run=pl.col("whole_run").fill_null(False).cast(pl.Float64),
+        _x_short_samples=pl.col("short_samples").fill_null(False).cast(pl.Float64),
     )
 
 
@@ -192,7 +206,7 @@ def _reason(given: list[str]) -> pl.Expr:
     )
     missing = pl.any_horizontal(
         pl.col(n).is_null()
-        for n in ("params_active_b", "layers", "hidden", "sequence", "nodes", "accelerators_per_node")
+        for n in ("params_active_b", "sequence", "nodes", "accelerators_per_node")
     )
     return (
         pl.when(pl.col("training_class").is_null())
@@ -202,6 +216,6 @@ def _reason(given: list[str]) -> pl.Expr:
         .when(pl.col("_half_peak").is_null())
         .then(pl.lit("the accelerator's peak FLOPS is not known"))
         .when(missing)
-        .then(pl.lit("the model's size, layers, width or the job's sequence or nodes are missing"))
+        .then(pl.lit("the model's size or the job's sequence or nodes are missing"))
         .otherwise(memory)
     )

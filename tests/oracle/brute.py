@@ -17,6 +17,7 @@ How it enumerates
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -48,7 +49,7 @@ def pareto(states: Iterable[State]) -> list[State]:
     """States that no other state beats or equals in every entry."""
     kept: list[State] = []
     for state in sorted(set(states)):
-        if not any(all(a <= b for a, b in zip(other, state, strict=True)) for other in kept):
+        if not any(all(map(operator.le, other, state)) for other in kept):
             kept.append(state)
     return kept
 
@@ -110,6 +111,7 @@ class _Search:
     steps: int = 0
     best: tuple[State, int] | None = None
     memo: dict[tuple[object, ...], list[State]] = field(default_factory=dict)
+    splits: dict[tuple[int, int], list[dict[int, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         inst = self.inst
@@ -144,7 +146,7 @@ class _Search:
         for w in range(len(self.inst.services)):
             mine = set()
             for counts in minimal_counts(self.inst, w, period):
-                self.tick()
+                self.tick(10)
                 row = [0] * (size + 3)
                 for k, n in counts.items():
                     replica = self.inst.replicas[k]
@@ -261,12 +263,13 @@ class _Search:
         """Outcomes of one period, given GPUs free on held nodes (negative: jobs lack some) and room for more nodes."""
         inst = self.inst
         for gpus, money in self.loads[period]:
-            lacking = [-(-max(0, g - f) // p.gpus) for g, f, p in zip(gpus, free, inst.pools, strict=True)]
-            splits = [list(self._split(o, n)) for o, n in enumerate(lacking)]
+            self.tick()
+            short = [(o, g - free[o]) for o, g in enumerate(gpus) if g > free[o]]
+            splits = [self._split(o, -(-less // inst.pools[o].gpus)) for o, less in short]
             for pick in itertools.product(*splits):
                 self.tick()
                 counts = {i: n for part in pick for i, n in part.items()}
-                extra = [sum(n for i, n in counts.items() if inst.capacities[i].pool in g) for g, _ in self.groups]
+                extra = (sum(n for i, n in counts.items() if inst.capacities[i].pool in g) for g, _ in self.groups)
                 if any(n > r for n, r in zip(extra, room, strict=True)):
                     continue
                 state = list(money)
@@ -275,12 +278,14 @@ class _Search:
                         state[j] += value * n
                 yield (*state, *((counts.get(i, 0) for i in self.ways) if self.peaks else ()))
 
-    def _split(self, pool: int, nodes: int) -> Iterator[dict[int, int]]:
+    def _split(self, pool: int, nodes: int) -> list[dict[int, int]]:
         """Every way to hold `nodes` more nodes of a pool by the hour."""
-        ways = [i for i in self.ways if self.inst.capacities[i].pool == pool]
-        for counts in itertools.product(*(range(min(nodes, self.inst.capacities[i].max_nodes) + 1) for i in ways)):
-            if sum(counts) == nodes:
-                yield dict(zip(ways, counts, strict=True))
+        if (pool, nodes) not in self.splits:
+            ways = [i for i in self.ways if self.inst.capacities[i].pool == pool]
+            ranges = (range(min(nodes, self.inst.capacities[i].max_nodes) + 1) for i in ways)
+            exact = (c for c in itertools.product(*ranges) if sum(c) == nodes)
+            self.splits[pool, nodes] = [dict(zip(ways, c, strict=True)) for c in exact]
+        return self.splits[pool, nodes]
 
 
 def brute_force(inst: Instance, most_steps: int = 10_000_000) -> Best | None:

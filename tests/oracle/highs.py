@@ -178,9 +178,16 @@ class _Builder:
         if service.redundant:
             self._redundant(kinds, p, blended, _needed(demand))
         firm_ppm = 1_000_000 - inst.spot_share_ppm
-        if firm_ppm > 0 and any(inst.pools[inst.replicas[k].pool].spot for k in kinds):
-            firm = {self.count[k, p]: inst.replicas[k].blend for k in kinds if not self._spot(k)}
-            row(firm, low=_needed(demand) * firm_ppm // 1_000_000)
+        firm = [k for k in kinds if not self._spot(k)]
+        if firm_ppm <= 0 or firm == kinds:
+            return
+        if several:
+            for b in range(len(service.demand)):
+                terms = {self.load[k, b, p]: inst.replicas[k].rate[b] // 10 for k in firm}
+                row(terms, low=_needed(demand) // 10 * LOAD_UNIT * firm_ppm // 1_000_000)
+        else:
+            terms = {self.count[k, p]: inst.replicas[k].rate[0] for k in firm}
+            row(terms, low=_needed(demand) * firm_ppm // 1_000_000)
 
     def _spot(self, kind: int) -> bool:
         return self.inst.pools[self.inst.replicas[kind].pool].spot
