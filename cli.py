@@ -7,7 +7,6 @@ commands that need them, so that help and completion stay quick.
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("problems", "catalogs", "solver")
 FORMS = ("text", "json", "csv", "parquet")
-VALIDATIONS = {"memory": ("solver.validate_memory", "validate_memory")}
+VALIDATIONS = ("memory", "training", "inference", "power")
 EXAMPLE = "kitout solve problems/lora-70b.yaml"
 
 
@@ -469,7 +468,7 @@ def size(answer: Answer, overlays: tuple[Path, ...], model: str, gpus: tuple[str
 
 
 @main.command()
-@click.argument("kind", type=click.Choice(list(VALIDATIONS)))
+@click.argument("kind", type=click.Choice(VALIDATIONS))
 @click.argument("file", type=click.Path(path_type=Path))
 @catalog_option
 @gives_answer
@@ -477,9 +476,9 @@ def validate(answer: Answer, overlays: tuple[Path, ...], kind: str, file: Path) 
     """Set what the models predict beside the measurements of a CSV FILE: error by row, by group, and over all."""
     from catalogs.load import load_catalog
     from solver.report.validate_text import render_validation, validation_bytes
+    from solver.validations import run_validation
 
-    module, function = VALIDATIONS[kind]
-    found = getattr(importlib.import_module(module), function)(load_catalog(overlays), file)
+    found = run_validation(kind, load_catalog(overlays), file)
     text = answer.form == "text"
     title = f"{kind}: {file}"
     answer.give(render_validation(title, found, answer.view()) if text else validation_bytes(found, answer.form))

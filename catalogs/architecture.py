@@ -39,9 +39,7 @@ FFN_MATRICES = column("ffn_matrices", 3.0)
 FULL_KV_HEADS = _either("full_kv_heads", KV_HEADS)
 FULL_HEAD_DIM = _either("full_head_dim", HEAD_DIM)
 SLIDING_KV_HEADS = _either("sliding_kv_heads", KV_HEADS)
-FULL_VALUE_DIM = pl.coalesce(
-    pl.col("v_head_dim").cast(pl.Float64), pl.col("full_head_dim").cast(pl.Float64), HEAD_DIM
-)
+FULL_VALUE_DIM = pl.coalesce(pl.col("v_head_dim").cast(pl.Float64), pl.col("full_head_dim").cast(pl.Float64), HEAD_DIM)
 SLIDING_VALUE_DIM = _either("v_head_dim", HEAD_DIM)
 #: Width of the linear-attention (gated delta, Mamba-2, lightning) projections.
 LINEAR_KEY = column("linear_key_heads") * column("linear_key_dim")
@@ -78,9 +76,7 @@ def attention() -> pl.Expr:
     full_o, full_kv = _attention_layer(FULL_KV_HEADS, FULL_HEAD_DIM, FULL_VALUE_DIM)
     slide_o, slide_kv = _attention_layer(SLIDING_KV_HEADS, HEAD_DIM, SLIDING_VALUE_DIM)
     query_in = pl.when(Q_LORA > 0).then(Q_LORA).otherwise(HIDDEN)
-    mla = HEADS * (
-        query_in * (NOPE_DIM + ROPE_DIM) + LATENT * (NOPE_DIM + MLA_VALUE_DIM) + MLA_VALUE_DIM * HIDDEN
-    )
+    mla = HEADS * (query_in * (NOPE_DIM + ROPE_DIM) + LATENT * (NOPE_DIM + MLA_VALUE_DIM) + MLA_VALUE_DIM * HIDDEN)
     return (
         pl.when(IS_MLA)
         .then(FULL_LAYERS * mla + mla_replicated())

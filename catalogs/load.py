@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from catalogs.cache import read_manifest, read_parquet
 from catalogs.catalog import Catalog
 from catalogs.errors import CatalogError, Issue
 from catalogs.read import nearest, parse_table
@@ -24,8 +25,9 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx", ".xls")
 def load_catalog(overlays: Sequence[Path] = ()) -> Catalog:
     """Load the default catalogue with `overlays` laid over it in order.
 
-    An overlay is a folder that holds any of the tables as CSV. Its rows replace rows of the same key as a
-    whole and add those with a new key; nullable columns may be left out.
+    An overlay is a folder that holds any of the tables as CSV, or as Parquet. Its rows replace rows of the same
+    key as a whole and add those with a new key; nullable columns may be left out. Where its manifest says so
+    (an import of a whole price list), the built-in rows of a table step aside; those of other overlays stay.
 
     Raises
     ------
@@ -36,16 +38,26 @@ def load_catalog(overlays: Sequence[Path] = ()) -> Catalog:
     if not overlays:
         return _default()
     tables = dict(_embedded().tables)
-    checked = set(_embedded().sealed)
+    sealed = dict(_embedded().sealed)
     issues = list(_embedded().issues)
-    for folder in overlays:
-        layer, faults = _read_overlay(Path(folder))
-        issues += faults
-        for name, rows in layer.items():
+    layers = [_read_overlay(Path(folder)) for folder in overlays]
+    for name in {table for layer in layers for table in layer.steps_aside}:
+        tables[name] = tables[name].clear()
+        sealed.pop(name, None)
+    for layer in layers:
+        issues += layer.issues
+        for name, rows in layer.tables.items():
+            if name not in layer.sealed:
+                issues += rule_issues(name, rows)
+            if tables[name].is_empty():
+                tables[name] = rows
+                # The content of a table is that of the layer, where nothing lies under it.
+                sealed |= {name: layer.sealed[name]} if name in layer.sealed else {}
+                continue
             kept = tables[name].join(rows, on=TABLES[name].primary_key(), how="anti", maintain_order="left")
             tables[name] = pl.concat([kept, rows])
-            checked.discard(name)
-    return _assembled(tables, issues, checked)
+            sealed.pop(name, None)
+    return _assembled(tables, issues, sealed)
 
 
 @lru_cache(maxsize=1)
@@ -79,39 +91,61 @@ def _embedded() -> _Embedded:
             sealed[name] = seals[name].content_sha256
         else:
             tables[name], faults = parse_table(data, file, schema)
-            issues += faults
+            issues += faults + rule_issues(name, tables[name])
     return _Embedded(tables, tuple(issues), sealed)
 
 
-def _read_overlay(folder: Path) -> tuple[dict[str, pl.DataFrame], list[Issue]]:
+class _Layer(NamedTuple):
+    """Tables of an overlay, faults met in reading, content hashes of those sealed, tables it stands in place of."""
+
+    tables: Mapping[str, pl.DataFrame]
+    issues: tuple[Issue, ...] = ()
+    sealed: Mapping[str, str] = {}
+    steps_aside: tuple[str, ...] = ()
+
+
+def _read_overlay(folder: Path) -> _Layer:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-        return {}, [Issue(str(folder), None, None, what, "a folder of catalogue tables")]
+        return _Layer({}, (Issue(str(folder), None, None, what, "a folder of catalogue tables"),))
+    try:
+        manifest = read_manifest(folder)
+    except CatalogError as error:
+        return _Layer({}, error.issues)
     tables: dict[str, pl.DataFrame] = {}
+    sealed: dict[str, str] = {}
     issues: list[Issue] = []
     for path in sorted(p for p in folder.iterdir() if _is_table(p)):
-        if path.suffix != ".csv" or path.stem not in TABLES:
+        name = path.stem
+        if path.suffix not in (".csv", ".parquet") or name not in TABLES:
             known = [f"{name}.csv" for name in TABLES]
             issues.append(Issue(str(path), None, None, f"unknown table{nearest(path.name, known)}", ", ".join(known)))
+            continue
+        if name in tables:
+            issues.append(Issue(str(path), None, None, "stands beside a CSV of the same table", "one of the two"))
             continue
         try:
             data = path.read_bytes()
         except OSError as error:
             issues.append(Issue(str(path), None, None, f"cannot be read ({error.strerror})"))
             continue
-        tables[path.stem], faults = parse_table(data, str(path), TABLES[path.stem])
+        seal = manifest.seals.get(name)
+        whole = seal is not None and seal.file_sha256 == file_sha256(data)
+        if path.suffix == ".parquet":
+            found, faults = read_parquet(data, str(path), name)
+        elif whole:
+            found, faults = read_sealed(data, str(path), TABLES[name]), []
+        else:
+            found, faults = parse_table(data, str(path), TABLES[name])
         issues += faults
+        if found is not None:
+            tables[name] = found
+            if whole and seal is not None:
+                sealed[name] = seal.content_sha256
     if not tables and not issues:
-        issues.append(
-            Issue(
-                str(folder),
-                None,
-                None,
-                "holds no catalogue table",
-                "any of " + ", ".join(f"{n}.csv" for n in TABLES),
-            )
-        )
-    return tables, issues
+        known_files = ", ".join(f"{n}.csv" for n in TABLES)
+        issues.append(Issue(str(folder), None, None, "holds no catalogue table", f"any of {known_files}"))
+    return _Layer(tables, tuple(issues), sealed, manifest.steps_aside)
 
 
 def _is_table(path: Path) -> bool:
@@ -119,21 +153,20 @@ def _is_table(path: Path) -> bool:
     return path.is_file() and path.suffix.lower() in TABLE_SUFFIXES and path.name != SEALS
 
 
-def _assembled(tables: Mapping[str, pl.DataFrame], issues: Sequence[Issue], checked: Collection[str]) -> Catalog:
-    """Check rules and references of tables not in `checked`, then drop the bookkeeping columns."""
+def _assembled(tables: Mapping[str, pl.DataFrame], issues: Sequence[Issue], sealed: Mapping[str, str]) -> Catalog:
+    """Check references where a table was changed, then drop the bookkeeping columns.
+
+    `sealed` : hash of the content of the tables whose rows are as they were when it was taken.
+    """
     found = list(issues)
-    for name, frame in tables.items():
-        if name not in checked:
-            found += rule_issues(name, frame)
     # A row lost to a fault of its own would make every row that refers to it an orphan: say the cause alone.
-    if not found and len(checked) < len(tables):
+    if not found and (len(sealed) < len(tables) or dict(sealed) != dict(_embedded().sealed)):
         found += reference_issues(tables)
     if found:
         raise CatalogError(found)
     columns = {name: plain(frame) for name, frame in tables.items()}
-    sealed = _embedded().sealed
     digest = hashlib.sha256()
     for name in sorted(columns):
-        content = sealed[name] if name in checked else content_sha256(columns[name], TABLES[name].primary_key())
+        content = sealed.get(name) or content_sha256(columns[name], TABLES[name].primary_key())
         digest.update(f"{name} {content}\n".encode())
     return Catalog(**columns, sha256=digest.hexdigest())

@@ -33,14 +33,21 @@ class Offers(Sourced):
     `rdma`: an InfiniBand, RoCE or EFA network between nodes is stated. `interconnect_class` is the class of
     the links between the accelerators of one node; a single card counts as pcie. `country` is null where
     the place is not known.
+
+    `label` is the accelerator as an imported price list spells it (null: only `accelerator` names it); an
+    offer with a label and no `accelerator` has a card that the catalogue does not know, or a slice of a pod;
+    one with neither is a machine without accelerators. `accelerator_share` is the part of one card that
+    belongs to the machine (null: whole cards). `zone` is null where a price holds for the whole region.
+    `stock` is how many nodes can be had, `min_nodes` how many must be taken at once, `lead_time_days` how
+    long delivery takes; null: not stated.
     """
 
     offer_id = text(key=True)
     provider = text()
     offer = text()
     deployment_mode = choice(DEPLOYMENTS)
-    accelerator = text()
-    accelerator_count = count()
+    accelerator = text(nullable=True)
+    accelerator_count = count(nullable=True)
     vcpus = positive()
     ram_gib = positive()
     local_storage_tb = at_least_zero()
@@ -52,6 +59,24 @@ class Offers(Sourced):
     region = text()
     compliance = text(nullable=True)
     doubtful = flag()
+    label = text(nullable=True)
+    accelerator_share = share()
+    zone = text(nullable=True)
+    stock = count(nullable=True, minimum=0)
+    min_nodes = count(nullable=True)
+    lead_time_days = at_least_zero()
+
+    @dy.rule()
+    def counted(cls) -> pl.Expr:  # noqa: N805
+        """An offer with accelerators says how many, one without gives no count."""
+        named = pl.col("accelerator").is_not_null() | pl.col("label").is_not_null()
+        return named == pl.col("accelerator_count").is_not_null()
+
+    @dy.rule()
+    def part_of_one_card(cls) -> pl.Expr:  # noqa: N805
+        """A part of a card is a part of one card, above zero."""
+        share = pl.col("accelerator_share")
+        return share.is_null() | ((pl.col("accelerator_count") == 1) & (share > 0)).fill_null(False)
 
 
 class Prices(Sourced):

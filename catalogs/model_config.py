@@ -15,13 +15,71 @@ Config = Mapping[str, Any]
 
 #: Families with gated feed-forward blocks and separate query, key, value, output projections.
 GATED = frozenset(
-    "llama mistral mixtral ministral qwen2 qwen2_moe qwen3 qwen3_moe qwen3_next qwen3_5 qwen3_5_moe gemma gemma2 gemma3 "
-    "gemma4 deepseek deepseek_v2 deepseek_v3 gpt_oss phi3 phimoe cohere cohere2 granite granitemoe glm glm4 glm4_moe "
-    "minimax minimax_m2 llama4 mimo mimo_v2 olmo2 internlm2 internlm3 baichuan exaone seed_oss stablelm hunyuan "
-    "smollm3 ernie4_5 ernie4_5_moe dbrx grok".split()
+    [
+        "llama",
+        "mistral",
+        "mixtral",
+        "ministral",
+        "qwen2",
+        "qwen2_moe",
+        "qwen3",
+        "qwen3_moe",
+        "qwen3_next",
+        "qwen3_5",
+        "qwen3_5_moe",
+        "gemma",
+        "gemma2",
+        "gemma3",
+        "gemma4",
+        "deepseek",
+        "deepseek_v2",
+        "deepseek_v3",
+        "gpt_oss",
+        "phi3",
+        "phimoe",
+        "cohere",
+        "cohere2",
+        "granite",
+        "granitemoe",
+        "glm",
+        "glm4",
+        "glm4_moe",
+        "minimax",
+        "minimax_m2",
+        "llama4",
+        "mimo",
+        "mimo_v2",
+        "olmo2",
+        "internlm2",
+        "internlm3",
+        "baichuan",
+        "exaone",
+        "seed_oss",
+        "stablelm",
+        "hunyuan",
+        "smollm3",
+        "ernie4_5",
+        "ernie4_5_moe",
+        "dbrx",
+        "grok",
+    ]
 )
 UNGATED = frozenset(
-    "gpt2 gptj gpt_neox bloom opt mpt falcon phi starcoder2 gpt_bigcode nemotron nemotron_h gpt_neo".split()
+    [
+        "gpt2",
+        "gptj",
+        "gpt_neox",
+        "bloom",
+        "opt",
+        "mpt",
+        "falcon",
+        "phi",
+        "starcoder2",
+        "gpt_bigcode",
+        "nemotron",
+        "nemotron_h",
+        "gpt_neo",
+    ]
 )
 #: model_type as published -> family of the models table.
 MODEL_TYPES: dict[str, str] = {
@@ -248,7 +306,9 @@ class _Reader:
 
     def shared_experts(self) -> None:
         own = _first(self.text, "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
-        count = _first(self.text, "n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
+        count = _first(
+            self.text, "n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"
+        )
         if isinstance(count, list):
             count = count[0]
         if self.family == "llama4":

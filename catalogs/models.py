@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,11 +24,51 @@ GIB = 2.0**30
 BILLION = 1e9
 #: Words of a published name that do not change the architecture.
 NOISE = frozenset(
-    "meta instruct instruction chat it hf base pt preview thinking reasoning fp8 bf16 fp16 fp4 nvfp4 mxfp4 int4 int8 awq "
-    "gptq gguf w4a16 w8a8 w8a16 quantized dynamic bnb 4bit 8bit marlin block original unsloth latest model llm ft "
-    "c4ai mlx text".split()
+    [
+        "meta",
+        "instruct",
+        "instruction",
+        "chat",
+        "it",
+        "hf",
+        "base",
+        "pt",
+        "preview",
+        "thinking",
+        "reasoning",
+        "fp8",
+        "bf16",
+        "fp16",
+        "fp4",
+        "nvfp4",
+        "mxfp4",
+        "int4",
+        "int8",
+        "awq",
+        "gptq",
+        "gguf",
+        "w4a16",
+        "w8a8",
+        "w8a16",
+        "quantized",
+        "dynamic",
+        "bnb",
+        "4bit",
+        "8bit",
+        "marlin",
+        "block",
+        "original",
+        "unsloth",
+        "latest",
+        "model",
+        "llm",
+        "ft",
+        "c4ai",
+        "mlx",
+        "text",
+    ]
 )
-TUNING = frozenset("instruct instruction chat it hf base".split())
+TUNING = frozenset(["instruct", "instruction", "chat", "it", "hf", "base"])
 SIZE = re.compile(r"(\d)\.(\d+)(?=[bmt](?:[^a-z0-9]|$))")
 DATE = re.compile(r"^(\d{4}|\d{6}|\d{8})$")
 VERSION_ONE = re.compile(r"^v0?\.?1(\.\d+)?$|^v01$")
@@ -108,12 +148,13 @@ def foldings(name: str) -> Iterator[str]:
     """Give ever looser foldings of a name: as it is, then without tuning words, dates, and a version of one."""
     yield fold(name)
     words = _words(name)
-    for drop in (
+    levels: tuple[Callable[[str], bool], ...] = (
         lambda word: word in TUNING,
         lambda word: word in NOISE,
         lambda word: word in NOISE or bool(DATE.match(word)),
         lambda word: word in NOISE or bool(DATE.match(word)) or bool(VERSION_ONE.match(word)),
-    ):
+    )
+    for drop in levels:
         kept = [word for word in words if not drop(word)]
         if kept:
             yield fold("-".join(kept))

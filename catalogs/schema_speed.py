@@ -71,9 +71,9 @@ class CalibrationLinks(Sourced):
 
 
 class CalibrationTraining(Sourced):
-    """Constants of the training model: `base` efficiencies, `factor` coefficients (natural log), `constant` others."""
+    """Constants of the training model: `base` efficiencies, `best` (95th percentile reached), `factor`s (log), `constant`s."""
 
-    kind = choice(("base", "factor", "constant"), key=True)
+    kind = choice(("base", "best", "factor", "constant"), key=True)
     term = text(key=True)
     speed_class = text(key=True)
     precision = text(key=True)

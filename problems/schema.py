@@ -429,10 +429,14 @@ class RuleSetting(Strict):
 
 
 class Policy(Strict):
-    """How the choice is made: billing modes allowed, what prices to trust, money over time."""
+    """How the choice is made: billing modes allowed, what prices to trust, money over time.
+
+    `gpu_power_limit`: no card on an own site may draw more than this share of its rated power.
+    """
 
     billing: Annotated[tuple[Billing, ...], OneOrMore] | None = None
     spot_share: units.Ratio = Field(default=1.0, ge=0, le=1)
+    gpu_power_limit: units.Ratio | None = Field(default=None, gt=0, le=1, examples=["80%"])
     min_confidence: Confidence = "recalled"
     discount_rate: units.Ratio = Field(default=0.0, ge=0, le=1)
     residual_value: units.Ratio = Field(default=0.0, ge=0, le=1)

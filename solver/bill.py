@@ -79,7 +79,8 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
                 it_w += pool["it_w"] * count
                 facility_w += pool["facility_w"] * count
                 energy_kwh += pool["idle_w"] * pool["pue"] * 730 * h / 1000 * count
-            parts = component_cents(row) or {"rental" if pool["kind"] == "rental" else "server": 0}
+            machine = "rental" if pool["kind"] == "rental" else "server"
+            parts = {machine: 0, **component_cents(row)}  # what is owned already has a line too, at no cost
             items.extend(_line(pool, row, part, count, amount) for part, amount in parts.items())
             continue
         by_count: dict[int, list[int]] = defaultdict(list)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 from solver.events import SolveOptions
-from solver.instance import Instance, Site
+from solver.instance import Instance, Pool, Site
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import Found, run
@@ -34,15 +35,29 @@ def limits_of(instance: Instance, site_names: list[str]) -> dict[str, Instance]:
         if site.limit_facility_w is not None:
             out[f"sites.{site_names[s]}.power"] = with_site(s, replace(site, limit_facility_w=None))
     for q, quota in enumerate(instance.quotas):
-        out[quota.field] = replace(instance, quotas=(*instance.quotas[:q], *instance.quotas[q + 1 :]))
+        rest = (*instance.quotas[:q], *instance.quotas[q + 1 :])
+        out[quota.field] = replace(instance, quotas=rest, pools=_unlimited(instance, quota.pools))
     return out
+
+
+def _unlimited(instance: Instance, which: Iterable[int]) -> tuple[Pool, ...]:
+    """Pools, those of `which` without their own node limit (it says the same as the quotas that hold them)."""
+    free = set(which)
+    return tuple(replace(p, node_limit=None) if o in free else p for o, p in enumerate(instance.pools))
 
 
 def without_limits(instance: Instance) -> Instance:
     """The instance without any limit of money, power or quota."""
     sites = tuple(replace(s, limit_it_w=None, limit_facility_w=None) for s in instance.sites)
     return replace(
-        instance, limit_capex=None, limit_monthly=None, limit_total=None, limit_power_w=None, sites=sites, quotas=()
+        instance,
+        limit_capex=None,
+        limit_monthly=None,
+        limit_total=None,
+        limit_power_w=None,
+        sites=sites,
+        quotas=(),
+        pools=_unlimited(instance, range(len(instance.pools))),
     )
 
 

@@ -230,6 +230,18 @@ def calibrate_training(catalog: Catalog, rows: pl.DataFrame, *, source: str, as_
     bases = pl.concat([bases, _other_precision(bases, catalog)], how="diagonal").with_columns(
         kind=pl.lit("base"), term=pl.lit("efficiency"), unit=pl.lit("share of the precision's dense peak")
     )
+    # No plan is promised more than one in twenty published runs of its class reached.
+    best = (
+        frame.group_by(speed_class="training_class", precision="_precision")
+        .agg(value=pl.col("target").exp().quantile(0.95).round_sig_figs(3), n=pl.len().cast(pl.Int64))
+        .filter(pl.col("n") >= LEAST_ROWS)
+        .with_columns(
+            kind=pl.lit("best"),
+            term=pl.lit("efficiency"),
+            unit=pl.lit("share of the precision's dense peak"),
+            confidence=pl.lit("derived"),
+        )
+    )
     factors = pl.DataFrame(
         [
             {"term": k, "value": float(f"{v:.3g}"), "n": int(frame.filter(pl.col(f"_x_{k}") != 0).height)}
@@ -243,7 +255,7 @@ def calibrate_training(catalog: Catalog, rows: pl.DataFrame, *, source: str, as_
         confidence=pl.lit("derived"),
         n=pl.col("n").cast(pl.Int64),
     )
-    new = pl.concat([bases, factors], how="diagonal").with_columns(source=pl.lit(source), as_of=pl.lit(as_of))
+    new = pl.concat([bases, best, factors], how="diagonal").with_columns(source=pl.lit(source), as_of=pl.lit(as_of))
     constants = catalog.calibration_training.filter(pl.col("kind") == "constant")
     columns = catalog.calibration_training.columns
     table = pl.concat([new.select(c for c in columns if c in new.columns), constants], how="diagonal_relaxed").select(
@@ -259,7 +271,7 @@ def calibrate_training(catalog: Catalog, rows: pl.DataFrame, *, source: str, as_
 def _other_precision(bases: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
     """Rows for fp8 or bf16 where only the other was measured, by the median ratio of classes that have both."""
     bf16, fp8 = (bases.filter(pl.col("precision") == p) for p in ("bf16", "fp8"))
-    both = bf16.join(fp8, on="speed_class", suffix="_fp8")
+    both = bf16.join(fp8, on="speed_class", suffix="_fp8").filter((pl.col("n") >= 3) & (pl.col("n_fp8") >= 3))
     if both.is_empty():
         return bases.head(0)
     ratio = float(both.select((pl.col("value_fp8") / pl.col("value")).median()).item())

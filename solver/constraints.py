@@ -108,7 +108,7 @@ def mix_cuts(ctx: Context) -> None:
             if not any(by_period[p] for by_period in service.demand):
                 continue
             for rates in sorted(measures):
-                need = sum(unit * required(d[p]) // r for d, r in zip(service.demand, rates, strict=True))
+                need = sum(unit * (required(d[p]) // 10 * 10) // r for d, r in zip(service.demand, rates, strict=True))
                 ctx.model.add(
                     total(
                         max(-(-unit * x // r) for x, r in zip(ctx.instance.replicas[k].rate, rates, strict=True))
@@ -148,26 +148,32 @@ def jobs(ctx: Context) -> None:
 def redundancy(ctx: Context) -> None:
     """After the loss of any one node demand still holds, whichever way replicas were spread over nodes.
 
-    For every pool o: supply - (what one full node carries) >= demand, or the supply outside o covers it alone. With
-    several request sizes supply is counted by the blended rate, which is sufficient (every replica serves the mix).
+    supply - loss >= demand, where loss is at least, for every pool o, the smaller of what one full node of o carries and
+    what o carries in all (the whole pool is on that node). With several request sizes supply is counted by the blended
+    rate, which is sufficient (every replica serves the mix).
     """
     for w, service in enumerate(ctx.instance.services):
         if not service.redundant:
             continue
-        kinds = [k for k, r in enumerate(ctx.instance.replicas) if r.work == w]
-        pools = sorted({ctx.instance.replicas[k].pool for k in kinds})
+        by_pool: dict[int, list[int]] = defaultdict(list)
+        for k, r in enumerate(ctx.instance.replicas):
+            if r.work == w:
+                by_pool[r.pool].append(k)
+        lost = {o: max(ctx.instance.replicas[k].node_blend for k in kinds) for o, kinds in by_pool.items()}
         for p in ctx.period_range():
             demand = service.demand[0][p]
             if demand == 0:
                 continue
-            supply = total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in kinds)
-            for o in pools:
-                here = [k for k in kinds if ctx.instance.replicas[k].pool == o]
-                lost = max(ctx.instance.replicas[k].node_blend for k in here)
-                inside = total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in here)
+            loss = ctx.model.new_int_var(0, max(lost.values(), default=0), f"loss[{w},{p}]")
+            inside = {
+                o: total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in kinds)
+                for o, kinds in by_pool.items()
+            }
+            ctx.model.add(total(inside.values()) - loss >= required(demand))
+            for o in sorted(by_pool):
                 whole = ctx.model.new_bool_var(f"lose_pool[{w},{p},{o}]")
-                ctx.model.add(supply - lost >= required(demand)).only_enforce_if(~whole)
-                ctx.model.add(supply - inside >= required(demand)).only_enforce_if(whole)
+                ctx.model.add(loss >= lost[o]).only_enforce_if(~whole)
+                ctx.model.add(loss >= inside[o]).only_enforce_if(whole)
 
 
 def spot_share(ctx: Context) -> None:

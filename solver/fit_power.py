@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -12,7 +13,7 @@ from catalogs.catalog import Catalog
 from solver.features.power import PHASES
 from solver.validate_speed import power_frame
 
-KNOTS: Final = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+KNOTS: Final = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 LEAST_ROWS: Final = 2
 SMOOTH: Final = 0.02
 """Weight of bends, so that a knot between two measured ones lies near their line."""
@@ -55,8 +56,6 @@ def fit_curves(rows: pl.DataFrame, catalog: Catalog, *, source: str, as_of: str)
 def _rows(name: str, phase: str, points: Sequence[tuple[float, float, float]]) -> list[dict[str, object]]:
     lowest = min(x for x, _, _ in points)
     knots = [k for k in KNOTS if k >= lowest - 0.051] or [1.0]
-    if knots[0] > lowest + 0.02:
-        knots.insert(0, round(lowest, 2))
     values = _curve(knots, points)
     errors = []
     for fold in range(FOLDS):
@@ -74,7 +73,7 @@ def _rows(name: str, phase: str, points: Sequence[tuple[float, float, float]]) -
             "relative_throughput": round(v, 3),
             "n": len(points),
             "cv_median_abs": round(errors[len(errors) // 2], 3),
-            "cv_p90_abs": round(errors[min(len(errors) - 1, int(len(errors) * 0.9))], 3),
+            "cv_p90_abs": round(errors[math.ceil(0.9 * len(errors)) - 1], 3),
         }
         for k, v in zip(knots, values, strict=True)
     ]
@@ -127,7 +126,9 @@ def fit_watts(rows: pl.DataFrame, catalog: Catalog, *, source: str, as_of: str) 
         pl.col("power_class").is_not_null() & pl.col("watts").is_not_null() & ~pl.col("lock")
     )
     found = []
-    for (name, phase, loaded), part in sorted(frame.partition_by("power_class", "phase", "load_curve", as_dict=True).items()):
+    for (name, phase, loaded), part in sorted(
+        frame.partition_by("power_class", "phase", "load_curve", as_dict=True).items()
+    ):
         share = (part["watts"] / part["tdp_w"]).to_list()
         if loaded:
             loads = part["relative"].to_list()
@@ -135,7 +136,8 @@ def fit_watts(rows: pl.DataFrame, catalog: Catalog, *, source: str, as_of: str) 
         else:
             # Uncapped, or capped above what the card draws: the drawn watts, not the limit.
             free = [
-                s for s, limit, tdp in zip(share, part["power_limit_w"].to_list(), part["tdp_w"].to_list(), strict=True)
+                s
+                for s, limit, tdp in zip(share, part["power_limit_w"].to_list(), part["tdp_w"].to_list(), strict=True)
                 if limit is not None and limit >= 0.95 * tdp
             ]
             if len(free) < LEAST_ROWS:
@@ -145,11 +147,19 @@ def fit_watts(rows: pl.DataFrame, catalog: Catalog, *, source: str, as_of: str) 
             low, full, gamma = 0.75 * middle, middle, 0.5
         found.append(
             {
-                "power_class": name, "phase": phase, "low": round(low, 3), "full": round(full, 3), "gamma": round(gamma, 3),
-                "n": len(share), "cv_median_abs_rel": round(errors[len(errors) // 2], 3),
-                "cv_p90_abs_rel": round(errors[int(0.9 * (len(errors) - 1))], 3), "source": source, "as_of": as_of,
-                "confidence": "derived", "notes": None,
-            }  # fmt: skip
+                "power_class": name,
+                "phase": phase,
+                "low": round(low, 3),
+                "full": round(full, 3),
+                "gamma": round(gamma, 3),
+                "n": len(share),
+                "cv_median_abs_rel": round(errors[len(errors) // 2], 3),
+                "cv_p90_abs_rel": round(errors[math.ceil(0.9 * len(errors)) - 1], 3),
+                "source": source,
+                "as_of": as_of,
+                "confidence": "derived",
+                "notes": None,
+            }
         )
     new = pl.DataFrame(found, schema=catalog.power_phases.schema)
     kept = catalog.power_phases.join(new, on=["power_class", "phase"], how="anti")

@@ -73,8 +73,8 @@ def engine_profile(engines: pl.DataFrame, engine: str, version: str) -> str | No
     if family is None:
         return None
     wanted = version_of(version)
-    profiles = {
-        name: version_of(str(start))
+    profiles: dict[str, tuple[int, int]] = {
+        str(name): version_of(str(start))
         for name, start in engines.filter(pl.col("family") == family).select("engine", "version_from").iter_rows()
     }
     past = {name: start for name, start in profiles.items() if start <= wanted}

@@ -9,6 +9,7 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from catalogs.errors import UnknownName
+from catalogs.labels import known
 from catalogs.model_config import ConfigError
 from catalogs.models import resolve_model
 from catalogs.names import match_accelerators, suggest_accelerators
@@ -46,9 +47,9 @@ def _workloads(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
         elif isinstance(workload, Fixed):
             asked = workload.accelerator
             if isinstance(asked, str):
-                yield from _accelerators([(f"{field}.accelerator", asked)], catalog)
+                yield from _machines([(f"{field}.accelerator", asked)], catalog)
             elif isinstance(asked, tuple):
-                yield from _accelerators(_items(f"{field}.accelerator", asked), catalog)
+                yield from _machines(_items(f"{field}.accelerator", asked), catalog)
             providers = catalog.offers["provider"].unique().to_list()
             yield from _listed(_items(f"{field}.providers", workload.providers or ()), providers, "provider")
         yield from _accelerators(_picked(f"{field}.accelerators", workload.accelerators, loaded), catalog)
@@ -103,6 +104,13 @@ def _model(field: str, ref: ModelRef, loaded: LoadedProblem, catalog: Catalog) -
 def _accelerators(names: Iterable[tuple[str, str]], catalog: Catalog) -> Iterator[Fault]:
     for field, name in names:
         if not match_accelerators(catalog, name):
+            yield field, UnknownName(name, "accelerator", suggest_accelerators(catalog, name))
+
+
+def _machines(names: Iterable[tuple[str, str]], catalog: Catalog) -> Iterator[Fault]:
+    """Names of a fixed workload may be those of a price list too, with a count, or none."""
+    for field, name in names:
+        if not known(catalog, name):
             yield field, UnknownName(name, "accelerator", suggest_accelerators(catalog, name))
 
 

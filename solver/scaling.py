@@ -9,7 +9,6 @@ from 2^63.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,6 +138,14 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
 def _quotas(problem: Problem, pools: list[Pool]) -> tuple[Quota, ...]:
     """Quotas over the pools they name, as `offer`, `provider/offer` or `provider/offer/region`."""
     out = []
+    owned: dict[str, list[int]] = {}
+    for i, pool in enumerate(pools):
+        if pool.site is not None and pool.node_limit is not None:
+            owned.setdefault(pool.key.split("@")[0], []).append(i)
+    for key, same in sorted(owned.items()):
+        # Power states of one machine are pools of their own, but the machines are the same.
+        most = max(pools[i].node_limit or 0 for i in same)
+        out.append(Quota(f"owned[{key}]", tuple(same), most))
     for n, quota in enumerate(problem.limits.quota):
         hit = []
         for i, pool in enumerate(pools):
@@ -149,15 +156,6 @@ def _quotas(problem: Problem, pools: list[Pool]) -> tuple[Quota, ...]:
                     hit.append(i)
         if hit:
             out.append(Quota(f"limits.quota[{n}]", tuple(hit), quota.max))
-    # Owned machines stand once, whatever power state they run in.
-    states: dict[str, list[int]] = defaultdict(list)
-    for i, pool in enumerate(pools):
-        if pool.site is not None and pool.node_limit is not None:
-            states[pool.key.rsplit("@", 1)[0]].append(i)
-    for key, same in states.items():
-        most = pools[same[0]].node_limit
-        if len(same) > 1 and most is not None:
-            out.append(Quota(f"owned[{key}]", tuple(same), most))
     return tuple(out)
 
 
@@ -252,11 +250,8 @@ def _most_nodes(pools: list[Pool], replicas: list[Replica], options: list[Option
             per_job[key] = max(per_job.get(key, 0), -(-o.gpus // pools[o.pool].gpus))
     for (pool, _), need in per_job.items():
         most[pool] += need
-    for i, pool_row in enumerate(pools):
-        if pool_row.node_limit is not None:
-            most[i] = min(most[i], pool_row.node_limit)
-        most[i] = min(most[i], MAX_NODES)
-    return most
+    # Limits on nodes and watts are rows of the model, not bounds: what a limit is worth is asked by leaving its row out.
+    return [min(n, MAX_NODES) for n in most]
 
 
 BOUGHT_PARTS = ("c_server", "c_maintenance", "c_space", "c_energy", "c_rental")

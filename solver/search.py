@@ -86,10 +86,13 @@ def run(
     stop: threading.Event | None = None,
     on_progress: Callable[[float | None, float | None], None] | None = None,
     patience: float = PATIENCE,
+    deterministic_limit: float | None = None,
 ) -> Found:
     """Minimise a model.
 
     A full proof is tried for `patience` of the time limit; after that the asked gap is enough.
+    `deterministic_limit` also bounds the work in the solver's own unit (about a second of one core), so that with one
+    worker the outcome does not depend on how busy the machine is.
 
     Raises
     ------
@@ -98,9 +101,12 @@ def run(
     """
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(0.01, time_limit_s)
-    solver.parameters.num_workers = workers or os.cpu_count() or 1
+    # Eight workers are eight strategies: more than there are cores still proves sooner than fewer.
+    solver.parameters.num_workers = workers or max(8, os.cpu_count() or 1)
     solver.parameters.random_seed = seed
     solver.parameters.log_search_progress = log
+    if deterministic_limit is not None:
+        solver.parameters.max_deterministic_time = deterministic_limit
     solver.parameters.log_to_stdout = False
     if log:
         solver.log_callback = lambda line: print(line, file=__import__("sys").stderr)

@@ -7,7 +7,6 @@ in full unless the note says otherwise); whole-run GPU-hours give an average rat
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 import polars as pl

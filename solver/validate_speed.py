@@ -162,20 +162,22 @@ def power_frame(rows: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
         rows = rows.with_columns(case_id=pl.format("power-{}", "_n"))
     names = {g: _one_card(catalog, g) for g in rows["gpu"].drop_nulls().unique()}
     note = pl.col("note").fill_null("")
-    return rows.with_columns(
-        accelerator=pl.col("gpu").replace_strict(names, default=None, return_dtype=pl.String),
-        phase=pl.col("workload"),
-        power_limit_w=pl.col("power_cap_w").cast(pl.Float64, strict=False),
-        relative=pl.col("relative_throughput").cast(pl.Float64, strict=False),
-        watts=pl.col("avg_power_w").cast(pl.Float64, strict=False),
-        load_curve=note.str.contains("LOAD CURVE"),
-        lock=note.str.contains("(?i)clock lock"),
-        reference_w=note.str.extract(r"(?i)(?:relative to|baseline cap|against)(?: the highest cap)? (\d+) W").cast(
-            pl.Float64
-        ),
-    ).join(
-        catalog.accelerators.select("accelerator", "tdp_w", "min_power_limit_w"), on="accelerator", how="left"
-    ).join(catalog.speed_classes.select("accelerator", "power_class", "power_basis"), on="accelerator", how="left")
+    return (
+        rows.with_columns(
+            accelerator=pl.col("gpu").replace_strict(names, default=None, return_dtype=pl.String),
+            phase=pl.col("workload"),
+            power_limit_w=pl.col("power_cap_w").cast(pl.Float64, strict=False),
+            relative=pl.col("relative_throughput").cast(pl.Float64, strict=False),
+            watts=pl.col("avg_power_w").cast(pl.Float64, strict=False),
+            load_curve=note.str.contains("LOAD CURVE"),
+            lock=note.str.contains("(?i)clock lock"),
+            reference_w=note.str.extract(r"(?i)(?:relative to|baseline cap|against)(?: the highest cap)? (\d+) W").cast(
+                pl.Float64
+            ),
+        )
+        .join(catalog.accelerators.select("accelerator", "tdp_w", "min_power_limit_w"), on="accelerator", how="left")
+        .join(catalog.speed_classes.select("accelerator", "power_class", "power_basis"), on="accelerator", how="left")
+    )
 
 
 def _one_card(catalog: Catalog, label: str) -> str | None:
@@ -192,10 +194,10 @@ def _one_card(catalog: Catalog, label: str) -> str | None:
 
 def _scale(cards: pl.Expr) -> pl.Expr:
     labels = ((8, "1-8"), (64, "9-64"), (512, "65-512"), (2048, "513-2048"))
-    out = pl.when(cards.is_null()).then(pl.lit("not given"))
-    for most, label in labels:
-        out = out.when(cards <= most).then(pl.lit(label))
-    return out.otherwise(pl.lit("more than 2048"))
+    out = pl.lit("more than 2048")
+    for most, label in reversed(labels):
+        out = pl.when(cards <= most).then(pl.lit(label)).otherwise(out)
+    return pl.when(cards.is_null()).then(pl.lit("not given")).otherwise(out)
 
 
 def _metrics(rows: pl.DataFrame, *, relative: bool) -> dict[str, float | int]:

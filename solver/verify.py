@@ -168,10 +168,12 @@ def _check_loss(
             node = max(rate[id(p)] * max(1, gpus[pool] // p.accelerators_per_replica) for p in here)
             if supply - min(inside, node) < demand * (1 - SLACK) - 1e-12:
                 wrong.append(f"{work.name}: demand in {period} does not survive the loss of a node of {pool}")
-    spot = sum(rate[id(p)] * p.replicas_by_period[period] for p in plan.placements if p.pool.endswith("#spot"))
-    if spot and not work.interruptible:
+    on_spot = any(p.pool.endswith("#spot") and p.replicas_by_period[period] for p in plan.placements)
+    if on_spot and not work.interruptible:
         wrong.append(f"{work.name}: on spot nodes, but it cannot be interrupted")
-    if spot and supply - spot < demand * (1 - spot_share) * (1 - SLACK) - 1e-12:
+    firm = _supply(work, tuple(p for p in plan.placements if not p.pool.endswith("#spot")), period)
+    needed = [demand * b.share * (1 - spot_share) * (1 - SLACK) - 1e-12 for b in work.traffic.buckets]
+    if on_spot and any(have < need for have, need in zip(firm, needed, strict=True)):
         wrong.append(f"{work.name}: more than the spot share of {spot_share:.0%} depends on spot in {period}")
     return wrong
 

@@ -102,7 +102,8 @@ def _check_offer(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
     least = RANK.index(problem.policy.min_confidence)
     if RANK.index(item.price_confidence or "recalled") < least:
         wrong.append(f"{item.item}: price less sure than {problem.policy.min_confidence}")
-    if item.accelerator != offer["accelerator"] or item.accelerators != offer["accelerator_count"] * item.quantity:
+    card = offer["accelerator"] or offer["label"] or "none"
+    if item.accelerator != card or item.accelerators != (offer["accelerator_count"] or 0) * item.quantity:
         wrong.append(f"{item.item}: accelerators do not match the offer")
     return wrong
 
@@ -126,6 +127,12 @@ def _check_server(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
         wrong.append(f"{item.item}: accelerators do not fit the server's slots")
     if item.accelerator not in [f.strip() for f in server["fits"].split(";")]:
         wrong.append(f"{item.item}: server does not take {item.accelerator}")
+    ceiling = problem.policy.gpu_power_limit
+    if ceiling is not None and ceiling < 1 and item.accelerators:
+        rated = catalog.accelerators.filter(pl.col("accelerator") == item.accelerator)["tdp_w"]
+        drawn = item.power_limit_w if item.power_limit_w is not None else float(rated[0])
+        if drawn > float(rated[0]) * ceiling + 0.5:
+            wrong.append(f"{item.item}: cards draw up to {drawn:.0f} W, over {ceiling:.0%} of {rated[0]:.0f} W")
     if not server["complete"] and item.billing != "owned":
         wrong += _check_parts(item, parts, server, catalog)
     return wrong

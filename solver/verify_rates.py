@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from catalogs.catalog import Catalog
+from catalogs.labels import has_accelerator, read_asked, units
 from catalogs.models import models_frame, resolve_model
 from catalogs.names import match_accelerators
 from problems.schema import AcceleratorNeed, Batch, Finetune, Fixed, Pretrain, Problem, Serve
@@ -187,17 +188,28 @@ def _check_fixed(work: Fixed, placement: Placement, plan: WorkloadPlan, catalog:
     """The machine has the card, CPUs and RAM asked for, on as many nodes."""
     wrong = []
     need = work.accelerator
-    card = _card(catalog, placement.accelerator).row(0, named=True)
+    offer = catalog.offers.filter(pl.col("offer_id") == placement.pool.removesuffix("#spot"))
+    counted = True
     if isinstance(need, AcceleratorNeed):
+        card = _card(catalog, placement.accelerator).row(0, named=True)
         if (card["memory_gb_nominal"] or 0) * 1e9 < need.memory * (1 - 1e-9):
             wrong.append(f"{work.name}: {placement.accelerator} has too little memory")
     else:
         labels = [need] if isinstance(need, str) else list(need)
-        if not any(placement.accelerator in match_accelerators(catalog, label) for label in labels):
+        counted = all(read_asked(label).count is None and not read_asked(label).nothing for label in labels)
+        machine = (
+            offer.select("accelerator", "label", units=units())
+            if offer.height
+            else pl.DataFrame(
+                {"accelerator": [placement.accelerator], "label": [None], "units": [float(work.count)]},
+                schema_overrides={"label": pl.String},
+            )
+        )
+        if not any(machine.select(has_accelerator(catalog, label)).item() for label in labels):
             wrong.append(f"{work.name}: {placement.accelerator} is not the accelerator asked for")
-    if placement.nodes < work.nodes or placement.accelerators_per_replica < work.count * work.nodes:
+    least = work.count * work.nodes if counted else 0
+    if placement.nodes < work.nodes or placement.accelerators_per_replica < least:
         wrong.append(f"{work.name}: fewer nodes or accelerators than asked for")
-    offer = catalog.offers.filter(pl.col("offer_id") == placement.pool.removesuffix("#spot"))
     if offer.height:
         row = offer.row(0, named=True)
         if work.cpus is not None and (row["vcpus"] or 0) < work.cpus:

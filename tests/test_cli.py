@@ -512,10 +512,42 @@ def test_validate_sets_predicted_beside_measured(room: Path) -> None:
     assert kitout("validate", "memory", "log.csv", "--format", "csv").stdout.startswith("case_id,quantity,measured")
 
 
+TRAINING_LOG = """\
+case_id,kind,model,params_total_b,layers,hidden,seq_len,precision,gpu,gpu_count,global_batch_tokens,tokens_per_s_per_gpu
+one,pretrain,llama-3-8b,8.03,32,4096,8192,bf16,H100-80GB-SXM5,8,1000000,10000
+two,pretrain,llama-3-8b,8.03,32,4096,8192,bf16,H101,8,1000000,10000
+"""
+POWER_LOG = """\
+gpu,workload,power_cap_w,relative_throughput,avg_power_w,source,note
+H100-80GB-SXM5,decode,500,0.97,480,a bench,relative to 700 W
+H101,decode,500,0.97,480,a bench,relative to 700 W
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "log", "quantity"),
+    [("training", TRAINING_LOG, "tokens_per_s_per_gpu"), ("power", POWER_LOG, "relative_throughput")],
+)
+def test_validate_speed_and_power(room: Path, kind: str, log: str, quantity: str) -> None:
+    (room / "log.csv").write_text(log)
+    run = kitout("validate", kind, "log.csv", "--format", "json")
+    assert run.exit_code == 0, run.stderr
+    found = json.loads(run.stdout)
+    rows = [row for row in found["rows"] if row["quantity"] == quantity]
+    assert [row["predicted"] is None for row in rows] == [False, True]
+    assert "H101" in rows[1]["reason"]
+    text = kitout("validate", kind, "log.csv").stdout
+    assert quantity in text
+    assert "declined" in text
+
+
 def test_validate_refuses_another_file(room: Path) -> None:
-    run = kitout("validate", "memory", "wanted.yaml")
-    assert run.exit_code == 2
-    assert "wanted.yaml" in run.stderr
+    for kind in ("memory", "training", "inference", "power"):
+        for name in ("wanted.yaml", "nowhere.csv", "."):
+            run = kitout("validate", kind, name)
+            assert run.exit_code == 2, (kind, name, run.stderr)
+            assert name in run.stderr
+            assert run.stderr.count("\n") == 1
 
 
 # --- bad input --------------------------------------------------------------------------------------------
@@ -584,7 +616,7 @@ def test_broken_catalogue_row_names_file_and_row(room: Path) -> None:
         "from_currency,to_currency,rate,source,as_of,confidence\nUSD,CNY,seven,bank,2026-11,listed\n"
     )
     run = kitout("check", "wanted.yaml", "--catalog", "mine")
-    assert run.exit_code == 6
+    assert run.exit_code == 2
     assert "fx.csv:2" in run.stderr
     assert "rate" in run.stderr
-    assert kitout("catalog", "list", "--catalog", "nowhere").exit_code == 6
+    assert kitout("catalog", "list", "--catalog", "nowhere").exit_code == 2

@@ -59,6 +59,22 @@ def test_first_interrupt_stops_and_reports_the_best_plan(tmp_path: Path) -> None
     assert '"stop_reason": "interrupted"' in target.read_text()
 
 
+def test_interrupt_while_the_solver_itself_runs(tmp_path: Path) -> None:
+    """The solver must leave the signal to us: a plan found so far is kept, or the search was over already."""
+    target = tmp_path / "plan.json"
+    command = [KITOUT, "solve", ROOT / "problems" / "lora-70b.yaml", "--gap", "0%", "-o", target]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if " best " in line:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode in (0, 130), err
+    assert out == ""
+    assert '"total"' in target.read_text()
+
+
 def test_second_interrupt_aborts() -> None:
     process = searching(True)
     process.send_signal(signal.SIGINT)

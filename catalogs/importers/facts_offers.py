@@ -103,7 +103,9 @@ def with_country(frame: pl.DataFrame, regions: pl.DataFrame) -> pl.DataFrame:
 
 def offers(shaped: pl.DataFrame) -> pl.DataFrame:
     """One row per offer: a capacity block is a price of an instance type and folds into its row."""
-    return shaped.sort("is_block", "fact_row").unique("offer_id", keep="first", maintain_order=True).sort("fact_row")
+    one = shaped.sort("is_block", "fact_row").unique("offer_id", keep="first", maintain_order=True).sort("fact_row")
+    unstated = ("label", "accelerator_share", "zone", "stock", "min_nodes", "lead_time_days")
+    return one.with_columns(pl.lit(None, pl.String).alias(name) for name in unstated)
 
 
 def refused_prices(shaped: pl.DataFrame) -> pl.DataFrame:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from catalogs.catalog import Catalog
+from catalogs.labels import COUNT_TOLERANCE
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName, Serve
 from solver.candidates.jobs import batch_options, fixed_options, training_options
 from solver.candidates.money import (
@@ -19,13 +21,17 @@ from solver.candidates.money import (
     site_frame,
     with_watts,
 )
+from solver.candidates.memo import Made, Memo, technical
 from solver.candidates.pools import build_pools
 from solver.candidates.reduce import reduce_options, reduce_pools, reduce_replicas
 from solver.candidates.serving import serving_candidates
 from solver.candidates.terms import Period, Rule, effective_rules, load_periods
 from solver.features.speed_tables import SpeedTables
 
-__all__ = ["Candidates", "build_candidates", "reduced"]
+__all__ = ["Candidates", "Memo", "build_candidates", "reduced"]
+
+COUNTED = {"time": ["duration_h"], "power": ["draw_w"], "carbon": ["carbon"], "risk": ["risk"], "latency": []}
+"""What an option is compared by, beside money, where an axis or objective counts it."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +57,22 @@ class Candidates:
 
 
 def build_candidates(
-    problem: Problem, catalog: Catalog, base_dir: Path, user_measurements: pl.DataFrame | None = None
+    problem: Problem,
+    catalog: Catalog,
+    base_dir: Path,
+    user_measurements: pl.DataFrame | None = None,
+    *,
+    memo: Memo | None = None,
+    every_state: bool = False,
 ) -> Candidates:
     """Compile a problem and a catalogue into candidates; nothing is reduced yet (see `reduced`).
+
+    Parameters
+    ----------
+    memo : Memo, optional
+        Features of earlier calls with the same catalogue but for its prices.
+    every_state : bool
+        Offer the power states of cards on own sites although nothing in the problem limits watts.
 
     Raises
     ------
@@ -64,18 +83,25 @@ def build_candidates(
     terms = money_terms(problem, periods)
     rules = effective_rules(problem, catalog)
     tables = SpeedTables.of(catalog, user_measurements)
-    found = build_pools(problem, catalog, tables)
+    found = build_pools(problem, catalog, tables, every_state)
     sites, assumed = site_frame(problem, catalog)
     pools = with_watts(found.pools, sites, catalog, tables)
+    # Models are placed on whole cards that the catalogue knows, on nodes that can be had one by one.
+    whole = pl.col("accelerator").is_in(catalog.accelerators["accelerator"].implode()) & (
+        (pl.col("units") >= 1 - COUNT_TOLERANCE) & (pl.col("min_nodes").fill_null(1) <= 1)
+    )
+    usable = pools.filter(whole)
 
     replicas, options, dropped, unserved = [], [], [found.dropped], []
     for work in problem.workloads:
         if isinstance(work, Serve):
-            mine, gone = serving_candidates(work, pools, catalog, tables, base_dir, rules)
+            mine, gone = serving_candidates(work, usable, catalog, tables, base_dir, rules)
             if not mine.is_empty():
                 replicas.append(mine)
         else:
-            mine, gone = _job(work, problem, pools, catalog, tables, base_dir, rules)
+            mine, gone = _job(
+                work, problem, pools if isinstance(work, Fixed) else usable, catalog, tables, base_dir, rules
+            )
             if not mine.is_empty():
                 mine = option_money(mine, work, pools, found.capacity, terms)
                 options.append(mine)

@@ -1,7 +1,7 @@
 """The two frames that pools are made of, their types, and how rows are dropped with a reason.
 
 pools : one row per pool: pool, kind (rental | server | owned), provider, offer, region, country, deployment_mode, accelerator,
-    gpus, cores, ram_gib, nvme_tb, nvme_gb_s, network_gbps, rdma, interconnect_class, compliance, site, spot, complete,
+    gpus, label, units, zone, cores, ram_gib, nvme_tb, nvme_gb_s, network_gbps, rdma, interconnect_class, compliance, site, spot, complete,
     nameplate_w, host_nameplate_w, node_limit (nullable), parts, interruption_per_month, and the power state of its cards:
     power_limit_w (null: none) with what the cap leaves of throughput (relative_*) and how sure that is.
 capacity : one row per pool x way to hold a node: pool, billing, term_months, upfront_share, price (per hour, or per node
@@ -30,6 +30,10 @@ POOL_COLUMNS = [
     "deployment_mode",
     "accelerator",
     "gpus",
+    "label",
+    "units",
+    "zone",
+    "min_nodes",
     "cores",
     "ram_gib",
     "nvme_tb",
@@ -79,6 +83,8 @@ class Pools:
 
 POOL_TYPES: dict[str, Any] = {
     "gpus": pl.Int64,
+    "units": pl.Float64,
+    "min_nodes": pl.Int64,
     "cores": pl.Float64,
     "ram_gib": pl.Float64,
     "nvme_tb": pl.Float64,
@@ -191,8 +197,15 @@ def nothing() -> Pools:
 
 
 def typed_pools(pools: pl.DataFrame) -> pl.DataFrame:
-    """Pools in column order and types; without a power state the cards run uncapped."""
+    """Pools in column order and types; without a power state the cards run uncapped.
+
+    `units` : accelerators of a node as price lists count them, a fraction for a part of a card, 0 for none.
+    """
+    pools = pools if "units" in pools.columns else pools.with_columns(units=pl.col("gpus").cast(pl.Float64))
     plain = {
+        "label": None,
+        "zone": None,
+        "min_nodes": None,
         "power_limit_w": None,
         "relative_mixed": 1.0,
         "relative_prefill": 1.0,

@@ -11,7 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from catalogs.catalog import Catalog
-from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName
+from catalogs.labels import has_accelerator, read_asked
+from problems.schema import AcceleratorNeed, Batch, Finetune, Fixed, Pretrain, Problem, RuleName
 from solver.candidates.rules import broken_rules
 from solver.candidates.serving import STATE, card_frame, model_frame, serving_candidates, work_pools
 from solver.candidates.terms import HOURS_PER_MONTH, Rule, assumption, fixed_accelerators
@@ -358,8 +359,16 @@ def batch_options(
 def fixed_options(work: Fixed, pools: pl.DataFrame, catalog: Catalog) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Options of a fixed reservation: pools whose node has the cards, CPUs and RAM asked for."""
     own, gone = work_pools(work, pools, catalog)
-    names = fixed_accelerators(catalog, work)
-    reasons: list[tuple[pl.Expr, str]] = [(~pl.col("accelerator").is_in(names), "not the accelerator asked for")]
+    need = work.accelerator
+    if isinstance(need, AcceleratorNeed):
+        asked = pl.col("accelerator").is_in(fixed_accelerators(catalog, work))
+        counted = True
+    else:
+        labels = [need] if isinstance(need, str) else list(need)
+        asked = pl.any_horizontal(has_accelerator(catalog, label) for label in labels)
+        # A name with its count, and no accelerator at all, leave `count` nothing to say.
+        counted = all(read_asked(label).count is None and not read_asked(label).nothing for label in labels)
+    reasons: list[tuple[pl.Expr, str]] = [(~asked, "not the accelerator asked for")]
     if work.providers is not None:
         reasons.append(
             (
@@ -369,7 +378,9 @@ def fixed_options(work: Fixed, pools: pl.DataFrame, catalog: Catalog) -> tuple[p
         )
     if work.regions is not None:
         reasons.append((~pl.col("region").is_in(list(work.regions)).fill_null(False), "region not asked for (regions)"))
-    reasons.append((pl.col("gpus") < work.count, "fewer accelerators per node than asked for"))
+    if counted:
+        reasons.append((pl.col("gpus") < work.count, "fewer accelerators per node than asked for"))
+    reasons.append(((pl.col("min_nodes") > work.nodes).fill_null(False), "sold from more nodes on than asked for"))
     if work.cpus is not None:
         reasons.append((~(pl.col("cores") * 2 >= work.cpus).fill_null(False), "CPUs too few or unknown (cpus)"))
     if work.ram is not None:
@@ -387,7 +398,7 @@ def fixed_options(work: Fixed, pools: pl.DataFrame, catalog: Catalog) -> tuple[p
     kept = marked.filter(pl.col("reason").is_null())
     # A part of a held node can be given away only if the rest stays usable for sizes that divide the node.
     # Several nodes are taken whole: parts of them could be packed onto fewer.
-    part = work.nodes == 1 and work.count & (work.count - 1) == 0
+    part = counted and work.nodes == 1 and work.count & (work.count - 1) == 0
     divides = (pl.col("gpus") % work.count == 0) if part else pl.lit(False)
     options = kept.with_columns(
         work=pl.lit(work.name),
@@ -397,7 +408,7 @@ def fixed_options(work: Fixed, pools: pl.DataFrame, catalog: Catalog) -> tuple[p
         tp=pl.lit(1, pl.Int64),
         pp=pl.lit(1, pl.Int64),
         precision=pl.lit("any"),
-        rate=pl.lit(float(work.count * work.nodes)),
+        rate=pl.lit(float(work.count * work.nodes)) if counted else pl.col("units") * work.nodes,
         rate_unit=pl.lit("accelerators"),
         rate_source=pl.lit("asked for"),
         rate_error=pl.lit(0.0),

@@ -280,14 +280,19 @@ def _named_server() -> pl.Expr:
     return (pl.col("server") == pl.col("named")) | pl.col("server").str.starts_with(pl.col("named"))
 
 
-def with_power_states(found: Pools, problem: Problem, catalog: Catalog, tables: SpeedTables) -> Pools:
+def with_power_states(
+    found: Pools, problem: Problem, catalog: Catalog, tables: SpeedTables, every_state: bool = False
+) -> Pools:
     """Add every pool once more per power limit of its cards, where watts are scarce.
 
     A state belongs to a pool: its nodes draw less and work slower, as the cards' measured cap curves (or a widened
-    curve of their class) say. Without a power limit, and unless power is the objective, running capped cannot pay.
+    curve of their class) say. Without a power limit, and unless power is the objective, running capped cannot pay;
+    `every_state` adds them all the same (fronts that count watts). Under policy.gpu_power_limit only the states at or
+    below that share of rated power stay.
     """
     limited = {s.name for s in problem.sites if s.power is not None or s.it_power is not None}
-    if problem.limits.power is not None or problem.objective == "power":
+    ceiling = problem.policy.gpu_power_limit
+    if problem.limits.power is not None or problem.objective == "power" or ceiling is not None or every_state:
         limited = {s.name for s in problem.sites}
     if found.pools.is_empty() or not limited:
         return found
@@ -318,8 +323,26 @@ def with_power_states(found: Pools, problem: Problem, catalog: Catalog, tables: 
         found.capacity, left_on="uncapped", right_on="pool", how="inner"
     )
     capacity = ways.with_columns(pool=pl.col("renamed")).select(CAPACITY_COLUMNS)
-    return Pools(
+    both = Pools(
         pl.concat([found.pools, typed_pools(capped)]),
         pl.concat([found.capacity, typed_capacity(capacity)]),
         found.dropped,
+    )
+    return both if ceiling is None or ceiling >= 1 else _under_ceiling(both, cards, ceiling)
+
+
+def _under_ceiling(found: Pools, cards: pl.DataFrame, ceiling: float) -> Pools:
+    """Take out pools whose cards may draw more than `ceiling` of their rated power."""
+    rated = cards.select("accelerator", "tdp_w")
+    marked = found.pools.join(rated, on="accelerator", how="left")
+    draws = pl.coalesce("power_limit_w", "tdp_w")
+    # A limit is set in whole watts; rounding it is no breach.
+    over = (pl.col("gpus") > 0) & ((draws > pl.col("tdp_w") * ceiling + 0.5) | pl.col("tdp_w").is_null())
+    gone = marked.filter(over)
+    kept = found.pools.filter(~pl.col("pool").is_in(gone["pool"].implode()))
+    dropped = gone.select(item="pool", reason=pl.lit("cards may draw more than allowed (policy.gpu_power_limit)"))
+    return Pools(
+        kept,
+        found.capacity.filter(pl.col("pool").is_in(kept["pool"].implode())),
+        pl.concat([found.dropped, dropped.cast(pl.String)]),
     )

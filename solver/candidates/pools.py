@@ -12,12 +12,12 @@ from solver.candidates.rented import rented_pools
 from solver.features.speed_tables import SpeedTables
 
 
-def build_pools(problem: Problem, catalog: Catalog, tables: SpeedTables) -> Pools:
+def build_pools(problem: Problem, catalog: Catalog, tables: SpeedTables, every_state: bool = False) -> Pools:
     """Compile catalogue and own sites into pools and capacity rows that respect the problem's limits."""
     rates = fx_rates(catalog, problem.currency)
     rental = rented_pools(problem, catalog, rates)
-    servers = with_power_states(bought_pools(problem, catalog, rates), problem, catalog, tables)
-    owned = with_power_states(owned_pools(problem, catalog, rates), problem, catalog, tables)
+    servers = with_power_states(bought_pools(problem, catalog, rates), problem, catalog, tables, every_state)
+    owned = with_power_states(owned_pools(problem, catalog, rates), problem, catalog, tables, every_state)
     parts = [rental, servers, owned]
     return Pools(
         pools=pl.concat([p.pools for p in parts]).sort("pool"),

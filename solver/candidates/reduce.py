@@ -41,19 +41,39 @@ def reduce_options(options: pl.DataFrame, free_pools: pl.Series, extra: list[str
     left = options.with_columns(free=pl.col("pool").is_in(free_pools.implode())).select(
         "work", "pool", "pooled", "row", "nodes", "gpus", "free", *counted
     )
-    pooled, hired = left.filter("pooled"), left.filter(~pl.col("pooled"))
+    pooled, hired = left.filter("pooled"), _without_beaten(left.filter(~pl.col("pooled")), counted)
     not_worse = pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in counted) & (pl.col("row") != pl.col("row_a"))
     first = pl.col("row_a") < pl.col("row")
     better = pl.any_horizontal(pl.col(f"{c}_a") < pl.col(c) for c in counted)
-    same_pool = pl.col("pool") == pl.col("pool_a")
     beaten_pooled = pooled.join(pooled, on=["work", "pool"], suffix="_a").filter(
         not_worse & (pl.col("gpus_a") <= pl.col("gpus")) & (better | (pl.col("gpus_a") < pl.col("gpus")) | first)
     )
-    beaten_hired = hired.join(hired, on="work", suffix="_a").filter(
-        not_worse & (better | first) & (pl.col("free_a") | (same_pool & (pl.col("nodes_a") <= pl.col("nodes"))))
+    beaten_hired = hired.join(hired.filter("free"), on="work", suffix="_a").filter(not_worse & (better | first))
+    beaten_inside = hired.join(hired, on=["work", "pool"], suffix="_a").filter(
+        not_worse & (better | first) & (pl.col("nodes_a") <= pl.col("nodes"))
     )
-    beaten = pl.concat([beaten_pooled.select("row"), beaten_hired.select("row")]).unique()
-    return options.join(beaten, on="row", how="anti")
+    beaten = pl.concat([part.select("row") for part in (beaten_pooled, beaten_hired, beaten_inside)]).unique()
+    left = pl.concat([pooled.select("row"), hired.select("row")]).join(beaten, on="row", how="anti")
+    return options.join(left, on="row", how="semi", maintain_order="left")
+
+
+def _without_beaten(hired: pl.DataFrame, counted: list[str]) -> pl.DataFrame:
+    """Drop most of what is beaten before rows are compared in pairs: a large price list has 100,000 of them.
+
+    For each column, every row is held against the free row that is the least in it. Whatever such a row beats is beaten
+    in the end too, and whoever a dropped row would beat is beaten by the same one, so the result is the same.
+    """
+    for column in counted:
+        least = list(dict.fromkeys([column, *counted, "row"]))
+        best = hired.filter("free").sort("work", *least).group_by("work", maintain_order=True).first()
+        named = best.select("work", pl.col("row").alias("row_a"), *(pl.col(c).alias(f"{c}_a") for c in counted))
+        better = pl.any_horizontal(pl.col(f"{c}_a") < pl.col(c) for c in counted)
+        worse = pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in counted) & (pl.col("row") != pl.col("row_a"))
+        held = hired.join(named, on="work", how="left", maintain_order="left")
+        hired = held.filter(~(worse & (better | (pl.col("row_a") < pl.col("row")))).fill_null(False)).select(
+            hired.columns
+        )
+    return hired
 
 
 def reduce_pools(
@@ -196,7 +216,9 @@ def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
 def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> pl.DataFrame:
     if replicas.is_empty():
         return pl.DataFrame(schema={"pool": pl.String, "pool_a": pl.String, "row": pl.UInt32})
-    kinds = replicas.select("work", "pool", "row", "gpus", "rates", "energy", *("carbon" for e in extra if e == "carbon"))
+    kinds = replicas.select(
+        "work", "pool", "row", "gpus", "rates", "energy", *("carbon" for e in extra if e == "carbon")
+    )
     both = pairs.join(kinds, on="pool").join(kinds.rename({"pool": "pool_a"}), on=["pool_a", "work"], suffix="_a")
     both = both.filter((pl.col("gpus_a") <= pl.col("gpus")) & (pl.col("gpus") % pl.col("gpus_a") == 0))
     fold = pl.col("gpus") // pl.col("gpus_a")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from catalogs.catalog import Catalog
-from problems.schema import Problem
+from catalogs.labels import has_accelerator, plain_machine, shown_accelerator, units
+from problems.schema import AcceleratorNeed, Fixed, Problem
 from solver.candidates.frames import (
     CAPACITY_COLUMNS,
     Pools,
@@ -21,7 +22,10 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
     limits, policy = problem.limits, problem.policy
     vendors = catalog.accelerators.select("accelerator", "vendor")
     offers = catalog.offers.join(vendors, on="accelerator", how="left")
-    reasons = limit_reasons(problem, catalog)
+    offers = offers.with_columns(units=units())
+    # First, since most rows of a large price list go here: machines that only a fixed workload can ask for by name.
+    reasons = [(~(plain_machine() | _asked_for(problem, catalog)), "no whole accelerator that the catalogue knows")]
+    reasons += limit_reasons(problem, catalog)
     if limits.providers is not None:
         lower = pl.col("provider").str.to_lowercase()
         allow = None if limits.providers.allow is None else [p.lower() for p in limits.providers.allow]
@@ -54,12 +58,18 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
     kept, dropped = split_by_reason(offers, reasons, "offer_id")
 
     modes = problem.billing_modes
+    # Machines without a whole card, and prices for a least number of nodes, have no place in the packing of pools.
+    by_hour = kept.filter(~plain_machine() | (pl.col("min_nodes") > 1).fill_null(False))["offer_id"]
     prices, dropped_prices = split_by_reason(
         catalog.prices.join(kept.select("offer_id"), on="offer_id", how="semi")
         .rename({"currency": "price_currency"})
         .join(rates, on="price_currency", how="left"),
         [
             (~pl.col("billing").is_in(list(modes)), "billing mode not in policy (policy.billing)"),
+            (
+                ~pl.col("billing").is_in(["on_demand", "spot"]) & pl.col("offer_id").is_in(by_hour.implode()),
+                "commitment to a quantity, or to a machine without a whole accelerator: only rented by the hour",
+            ),
             (pl.col("rate_to_problem").is_null(), "no exchange rate for the price's currency"),
             (
                 ~trusted("confidence", policy.min_confidence),
@@ -84,7 +94,8 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
     )
     pools = held.join(kept, on="offer_id", how="inner").with_columns(
         kind=pl.lit("rental"),
-        gpus=pl.col("accelerator_count").cast(pl.Int64),
+        accelerator=shown_accelerator(),
+        gpus=pl.col("accelerator_count").fill_null(0).cast(pl.Int64),
         # A vCPU is one thread: two of them make a core.
         cores=pl.col("vcpus") / 2,
         ram_gib=pl.col("ram_gib").cast(pl.Float64),
@@ -96,12 +107,22 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
         complete=pl.lit(True),
         nameplate_w=pl.lit(0.0),
         host_nameplate_w=pl.lit(0.0),
-        node_limit=_quota(problem),
+        node_limit=pl.min_horizontal(_quota(problem), "stock"),
         parts=pl.lit([], pl.List(pl.String)),
     )
     return Pools(
         typed_pools(pools), typed_capacity(capacity.select(CAPACITY_COLUMNS)), pl.concat([dropped, dropped_prices])
     )
+
+
+def _asked_for(problem: Problem, catalog: Catalog) -> pl.Expr:
+    """Offers whose accelerator a fixed workload names; reads label and units."""
+    asked = pl.lit(False)
+    for work in problem.workloads:
+        if isinstance(work, Fixed) and not isinstance(work.accelerator, AcceleratorNeed):
+            for name in [work.accelerator] if isinstance(work.accelerator, str) else work.accelerator:
+                asked |= has_accelerator(catalog, name)
+    return asked
 
 
 def _quota(problem: Problem) -> pl.Expr:

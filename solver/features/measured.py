@@ -12,14 +12,14 @@ import polars as pl
 
 from solver.features.speed_tables import SpeedTables
 
-KEY: Final = ("accelerator", "model", "precision", "tp", "pp", "isl", "osl", "engine")
+KEY: Final = ("accelerator", "model", "precision", "kv_precision", "tp", "pp", "isl", "osl", "engine")
 USER_ERROR: Final = 0.03
 """Expected relative error of the user's own measurement: run-to-run spread of one configuration."""
 PUBLISHED_ERROR: Final = 0.05
 """Expected relative error of a published figure for the same case: engine versions differ by 4 to 5 % (median)."""
 
 
-def with_measured_serving(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
+def with_measured_serving(frame: pl.DataFrame, tables: SpeedTables, *, online: bool) -> pl.DataFrame:
     """Replace modelled rates where a measurement covers the very case.
 
     Only rows that fit in memory and run on a supported engine are replaced: a modelled refusal for missing constants
@@ -30,14 +30,21 @@ def with_measured_serving(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFr
     frame
         Frame with the columns that `throughput.with_serving_rate` adds.
     tables
-        `user_measurements` and `measurements_serving` with `KEY`, output_tokens_per_s and optional ttft_s, tpot_s [s].
+        `user_measurements` and `measurements_serving` with `KEY`, output_tokens_per_s and optional ttft_s, tpot_s [s],
+        offer (the user's: measured on this offer only).
+    online
+        A service: published figures without latency (all requests queued) say nothing of it and are left out.
     """
     sources = (
         ("published", tables.measurements_serving, PUBLISHED_ERROR),
         ("user", tables.user_measurements, USER_ERROR),
     )
     for source, table, error in sources:
-        if table is not None and not table.is_empty():
+        if table is None:
+            continue
+        if online and source == "published":
+            table = table.filter(pl.col("ttft_s").is_not_null() & pl.col("tpot_s").is_not_null())
+        if not table.is_empty():
             frame = _replace(frame, table, source, error)
     return frame
 
@@ -48,8 +55,10 @@ def _replace(frame: pl.DataFrame, table: pl.DataFrame, source: str, error: float
         for name, value, dtype in (
             ("pp", 1, pl.Int64),
             ("engine", "vllm", pl.String),
+            ("kv_precision", "bf16", pl.String),
             ("ttft_s", None, pl.Float64),
             ("tpot_s", None, pl.Float64),
+            ("offer", None, pl.String),
         )
         if name not in table.columns
     )
@@ -60,6 +69,7 @@ def _replace(frame: pl.DataFrame, table: pl.DataFrame, source: str, error: float
             _tok=pl.col("output_tokens_per_s"),
             _ttft=pl.col("ttft_s"),
             _tpot=pl.col("tpot_s"),
+            _offer=pl.col("offer"),
         )
         .filter(pl.col("_tok") > 0)
         .sort("_tok")
@@ -69,6 +79,7 @@ def _replace(frame: pl.DataFrame, table: pl.DataFrame, source: str, error: float
     hit = (
         frame.select(
             "_row",
+            (pl.col("offer") if "offer" in frame.columns else pl.lit(None, pl.String)).alias("_at"),
             *(k.alias(f"_{c}") for c, k in zip(KEY, keys, strict=True)),
             *(
                 pl.col(limit) if limit in frame.columns else pl.lit(None, pl.Float64).alias(limit)
@@ -76,6 +87,7 @@ def _replace(frame: pl.DataFrame, table: pl.DataFrame, source: str, error: float
             ),
         )
         .join(best, on=[f"_{c}" for c in KEY], how="inner")
+        .filter(pl.col("_offer").is_null() | (pl.col("_offer") == pl.col("_at")).fill_null(False))
         .filter(
             pl.col(limit).is_null() | (pl.col(value) <= pl.col(limit)).fill_null(False)
             for value, limit in limits.items()
@@ -102,11 +114,15 @@ def _replace(frame: pl.DataFrame, table: pl.DataFrame, source: str, error: float
             swap("output_tokens_per_s", pl.col("_tok")),
             swap("ttft_s", pl.coalesce("_ttft", "ttft_s")),
             swap("tpot_s", pl.coalesce("_tpot", "tpot_s")),
-            swap("latency_s", pl.col("in_flight") / rate),
+            swap("in_flight", pl.coalesce("in_flight", rate * (pl.col("_ttft") + pl.col("osl") * pl.col("_tpot")))),
+            swap("rate_class", pl.lit(None, pl.String)),
             swap("rate_source", pl.lit(source)),
             swap("rate_error", pl.lit(error)),
             swap("rate_error_p90", pl.lit(2 * error)),
             swap("rate_reason", pl.lit(None, pl.String)),
+        )
+        .with_columns(
+            latency_s=pl.when(replaceable).then(pl.col("in_flight") / pl.col("rate_req_s")).otherwise("latency_s")
         )
         .drop("_row", "_tok", "_ttft", "_tpot")
     )

@@ -115,7 +115,8 @@ def gather_gib(tables: MemoryTables) -> pl.Expr:
     _, ends = rank_parameters()
     layers = tables.constant("gathered_layers") * layer_parameters()
     whole = (SHARDED & ~PIPED) | (pl.col("offload") == "all")
-    weights = (layers + ends) * GATHER_BYTES
+    # QLoRA gathers the packed weights and unpacks one matrix at a time.
+    weights = layers * pl.when(IS_QLORA).then(pl.col("_nf4_bytes")).otherwise(GATHER_BYTES) + ends * GATHER_BYTES
     gradient = pl.when(IS_ADAPTER).then(0.0).otherwise(layer_parameters() * pl.col("gradient_bytes"))
     return pl.when(whole).then(weights + gradient).otherwise(0.0) / GIB
 
@@ -132,8 +133,8 @@ def layer_activation_bytes(tables: MemoryTables) -> pl.Expr:
     split = pl.when(pl.col("sequence_parallel")).then(tp).otherwise(1.0)
     fused = pl.col("fused_kernels")
     # Layer norm, the norm of the ungated families, is fused anyway.
-    copies = pl.when(arch.FFN_MATRICES < 3).then(tables.constant("layer_norm_copy_bytes"))
-    copies = copies.otherwise(tables.constant("norm_copy_bytes"))
+    layer_norm = pl.when(arch.FFN_MATRICES < 3).then(tables.constant("layer_norm_copy_bytes"))
+    copies = layer_norm.otherwise(tables.constant("norm_copy_bytes"))
     norms = arch.HIDDEN * (8.0 + pl.when(fused).then(0.0).otherwise(copies))
     attention = 4.0 * arch.HEADS * arch.HEAD_DIM + 4.0 * arch.KV_HEADS * arch.HEAD_DIM
     per_width = pl.when(arch.FFN_MATRICES < 3).then(4.0).otherwise(pl.when(fused).then(6.0).otherwise(8.0))

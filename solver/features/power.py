@@ -18,58 +18,74 @@ from solver.features.speed_tables import SpeedTables
 PHASES: Final = ("decode", "prefill", "mixed", "training")
 STATE_SHARES: Final = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 """Power limits offered as candidates, as shares of rated power."""
+KNOTS: Final = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Shares of rated power at which curves are held."""
 GENERIC_ERROR: Final = 0.15
 """Least expected error of a borrowed cap curve [points of relative throughput, 0.15 = 15 points]."""
 SIMILAR_ERROR: Final = 0.08
 
 
 def curve_tables(tables: SpeedTables) -> pl.DataFrame:
-    """Spread the curves over every (accelerator, phase): knots as lists, where they come from, expected error.
+    """Give the cap curve of every (accelerator, phase), on one set of knots.
+
+    In order: the class's own curve for the phase; its `mixed` curve; the generic curves, of which the phase's and the
+    mixed one are taken point by point at their lower value, since what a borrowed curve promises nobody has measured.
 
     Returns
     -------
     pl.DataFrame
-        accelerator, phase, knots (list of cap shares), values (list of relative throughput), curve_source
-        (measured|class), curve_error (absolute, points as a fraction).
+        accelerator, phase, `_y0`.. (relative throughput at `KNOTS`), curve_source (measured|class), curve_error
+        (absolute, as a fraction).
     """
-    curves = (
-        tables.power_curves.sort("power_class", "phase", "cap_share")
-        .group_by("power_class", "phase")
-        .agg(
-            knots="cap_share",
-            values="relative_throughput",
-            error=pl.col("cv_p90_abs").first(),
-            middle=pl.col("cv_median_abs").first(),
+    curves: dict[tuple[str, str], tuple[list[float], list[float], float]] = {
+        (str(name), str(phase)): (
+            part["cap_share"].to_list(),
+            part["relative_throughput"].to_list(),
+            float(part["cv_p90_abs"][0]),
         )
-    )
-    cards = tables.speed_classes.filter(pl.col("power_class").is_not_null()).select(
-        "accelerator", "power_class", "power_basis"
-    )
-    keys = cards.join(pl.DataFrame({"phase": PHASES}), how="cross")
-    own = keys.join(curves, on=["power_class", "phase"], how="left")
-    generic = curves.filter(pl.col("power_class") == "generic").select(
-        "phase", g_knots="knots", g_values="values", g_middle="middle"
-    )
-    measured = pl.col("knots").is_not_null()
-    return (
-        own.join(generic, on="phase", how="left")
-        .select(
-            "accelerator",
-            "phase",
-            knots=pl.coalesce("knots", "g_knots"),
-            values=pl.coalesce("values", "g_values"),
-            curve_source=pl.when(measured & (pl.col("power_basis") == "same"))
-            .then(pl.lit("measured"))
-            .otherwise(pl.lit("class")),
-            curve_error=pl.when(measured & (pl.col("power_basis") == "same"))
-            .then("middle")
-            .when(measured)
-            .then(pl.max_horizontal("middle", pl.lit(SIMILAR_ERROR)))
-            .otherwise(pl.max_horizontal("g_middle", pl.lit(GENERIC_ERROR))),
-        )
-        .filter(pl.col("knots").is_not_null())
-        .sort("accelerator", "phase")
-    )
+        for (name, phase), part in tables.power_curves.sort("cap_share")
+        .partition_by("power_class", "phase", as_dict=True)
+        .items()
+    }
+    rows = []
+    cards = tables.speed_classes.filter(pl.col("power_class").is_not_null())
+    for card, name, basis in cards.select("accelerator", "power_class", "power_basis").iter_rows():
+        for phase in PHASES:
+            found = _best_curve(curves, name, basis, phase)
+            if found is not None:
+                values, source, error = found
+                rows.append(
+                    {"accelerator": card, "phase": phase, "curve_source": source, "curve_error": error}
+                    | {f"_y{i}": v for i, v in enumerate(values)}
+                )
+    schema = {"accelerator": pl.String, "phase": pl.String, "curve_source": pl.String, "curve_error": pl.Float64}
+    return pl.DataFrame(rows, schema={**schema, **{f"_y{i}": pl.Float64 for i in range(len(KNOTS))}})
+
+
+def _best_curve(
+    curves: dict[tuple[str, str], tuple[list[float], list[float], float]], name: str, basis: str, phase: str
+) -> tuple[list[float | None], str, float] | None:
+    if own := curves.get((name, phase)):
+        floor = 0.0 if basis == "same" else SIMILAR_ERROR
+        return _on_knots(own), "measured" if basis == "same" else "class", max(own[2], floor)
+    if mixed := curves.get((name, "mixed")):
+        return _on_knots(mixed), "class", max(mixed[2], SIMILAR_ERROR)
+    borrowed = [_on_knots(c) for c in (curves.get(("generic", phase)), curves.get(("generic", "mixed"))) if c]
+    if not borrowed:
+        return None
+    low = [None if None in at else min(v for v in at if v is not None) for at in zip(*borrowed, strict=True)]
+    return low, "class", GENERIC_ERROR
+
+
+def _on_knots(curve: tuple[list[float], list[float], float]) -> list[float | None]:
+    """A curve at `KNOTS`; null below what was measured. Values never fall as power rises."""
+    xs, ys, _ = curve
+    best = 0.0
+    out: list[float | None] = []
+    for k in KNOTS:
+        best = max(best, _interpolate(k, xs, ys))
+        out.append(best if k >= xs[0] - 0.02 else None)
+    return out
 
 
 def throughput_at_cap(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
@@ -86,23 +102,26 @@ def throughput_at_cap(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
         The frame with relative_throughput (1 at the rated power; never above 1, never falling as the limit rises),
         curve_source (measured|class|none), curve_error (absolute), cap_reason (null when the limit is possible).
     """
-    wide, knots = _wide(curve_tables(tables))
+    wide, knots = curve_tables(tables), KNOTS
     share = pl.min_horizontal(pl.col("power_limit_w") / pl.col("tdp_w"), pl.lit(1.0))
-    value = pl.col("_y0")
-    for i in range(1, len(knots)):
-        reach = (share.clip(knots[i - 1], knots[i]) - knots[i - 1]) / (knots[i] - knots[i - 1])
-        value = value + (pl.col(f"_y{i}") - pl.col(f"_y{i - 1}")) * reach
+    value = pl.lit(None, pl.Float64)
+    lowest = pl.lit(None, pl.Float64)
+    for i in range(len(knots) - 1):
+        reach = (share - knots[i]) / (knots[i + 1] - knots[i])
+        here = (share >= knots[i]) & (share <= knots[i + 1])
+        value = (
+            pl.when(here).then(pl.col(f"_y{i}") + (pl.col(f"_y{i + 1}") - pl.col(f"_y{i}")) * reach).otherwise(value)
+        )
+    for i in reversed(range(len(knots))):
+        lowest = pl.when(pl.col(f"_y{i}").is_not_null()).then(pl.lit(knots[i])).otherwise(lowest)
     uncapped = pl.col("power_limit_w").is_null() | (share >= 1.0)
     floor = pl.col("min_power_limit_w") if "min_power_limit_w" in frame.columns else pl.lit(None, pl.Float64)
     below = (pl.col("power_limit_w") < floor).fill_null(False)
-    curved = pl.col("_y0").is_not_null()
+    curved = lowest.is_not_null()
     return (
         frame.join(wide, on=["accelerator", "phase"], how="left", maintain_order="left")
         .with_columns(
-            relative_throughput=pl.when(uncapped)
-            .then(1.0)
-            .when(curved & ~below & (share >= knots[0]))
-            .then(value.clip(0.0, 1.0)),
+            relative_throughput=pl.when(uncapped).then(1.0).when(curved & ~below).then(value.clip(0.0, 1.0)),
             curve_source=pl.col("curve_source").fill_null("none"),
             cap_reason=pl.when(uncapped)
             .then(None)
@@ -110,35 +129,11 @@ def throughput_at_cap(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
             .then(pl.format("the card takes no power limit under {} W", floor.cast(pl.Int64)))
             .when(~curved)
             .then(pl.lit("no cap curve was measured for this class of card"))
-            .when(share < knots[0])
-            .then(pl.format("below the measured range ({}% of rated power)", round(100 * knots[0]))),
+            .when(share < lowest)
+            .then(pl.format("below the measured range ({}% of rated power)", (lowest * 100).round(0).cast(pl.Int64))),
         )
         .drop(f"_y{i}" for i in range(len(knots)))
     )
-
-
-def _wide(curves: pl.DataFrame) -> tuple[pl.DataFrame, list[float]]:
-    """Curves on one common set of knots, one column each, so that interpolation is plain arithmetic."""
-    knots = sorted({float(k) for row in curves["knots"] for k in row})
-    rows = []
-    for r in curves.iter_rows(named=True):
-        xs, ys = r["knots"], r["values"]
-        best = 0.0
-        values: dict[str, float | None] = {}
-        for i, k in enumerate(knots):
-            best = max(best, _interpolate(k, xs, ys))
-            values[f"_y{i}"] = best
-        rows.append(
-            {
-                "accelerator": r["accelerator"],
-                "phase": r["phase"],
-                "curve_source": r["curve_source"],
-                "curve_error": r["curve_error"],
-                **values,
-            }
-        )
-    schema = {"accelerator": pl.String, "phase": pl.String, "curve_source": pl.String, "curve_error": pl.Float64}
-    return pl.DataFrame(rows, schema={**schema, **{f"_y{i}": pl.Float64 for i in range(len(knots))}}), knots
 
 
 def _interpolate(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:

@@ -51,7 +51,7 @@ class SpeedTables:
     @classmethod
     def of(cls, catalog: Any, user_measurements: pl.DataFrame | None = None) -> Self:
         """Take the tables out of a catalogue (anything with the table names as attributes)."""
-        found = {f.name: getattr(catalog, f.name, None) for f in fields(cls)}
+        found: dict[str, Any] = {f.name: getattr(catalog, f.name, None) for f in fields(cls)}
         if user_measurements is not None:
             found["user_measurements"] = user_measurements
         return cls(**found)

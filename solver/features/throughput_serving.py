@@ -17,18 +17,22 @@ All efficiencies are at most 1, so no rate passes the peak FLOPS or the memory b
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import polars as pl
 
 from catalogs import architecture as arch
+
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 GIB: Final = 2.0**30
 Z: Final = {"mean": 0.0, "p50": 0.0, "p90": 1.2816, "p95": 1.6449, "p99": 2.3263}
 """Standard normal quantiles of the percentiles a service may ask for."""
 TAIL: Final = {"mean": 0.5, "p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01}
 """Share of requests that may wait longer than the stated latency."""
-BISECTIONS: Final = 16
+BISECTIONS: Final = 12
+NEWTON_STEPS: Final = 4
+SLACK: Final = 1.0 + 1e-9
 KEPT_TOKENS: Final = 2048.0
 """Tokens beside the window that a sliding layer still holds while a prompt is read in chunks."""
 
@@ -49,6 +53,21 @@ OPTIONAL: Final[dict[str, object]] = {
 """Config columns that a frame may leave out, with what is then assumed."""
 
 
+TERMS: Final = ("_fixed", "_w_shared", "_w_expert", "_log_miss", "_compute", "_kv", "_hold", "_wire", "_prefill")
+"""Coefficients of the step-time model; see `with_step_terms`."""
+
+READ: Final = frozenset(OPTIONAL) | {
+    "accelerator", "software_stack", "bandwidth_gb_s", "bf16_dense_tflops", "fp16_dense_tflops", "fp8_dense_tflops",
+    "fp4_dense_tflops", "int8_dense_tops", "fp32_tflops", "interconnect", "interconnect_gb_s", "nvlink_domain", "pcie_gen",
+    "layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "params_total_b", "params_active_b", "experts",
+    "experts_per_token", "tie_embeddings", "mla_kv_lora_rank", "mla_rope_dim", "sliding_window", "sliding_layers",
+    "linear_layers", "full_layers", "full_kv_heads", "full_head_dim", "sliding_kv_heads", "v_head_dim",
+    "weights_gib_per_gpu", "kv_bytes_per_token_per_gpu", "kv_tokens", "fits_memory", "memory_reason",
+    "state_gib_per_request", "precision", "engine", "tp", "pp", "isl", "osl",
+}  # fmt: skip
+"""Columns that the serving model reads."""
+
+
 def with_optional(frame: pl.DataFrame) -> pl.DataFrame:
     """Add the optional config columns that are missing, at their defaults."""
     types: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -60,7 +79,7 @@ def with_optional(frame: pl.DataFrame) -> pl.DataFrame:
         "tpot_limit_s": pl.Float64,
     }
     return frame.with_columns(
-        pl.lit(value, dtype=types.get(name)).alias(name)  # type: ignore[arg-type]
+        pl.lit(value, dtype=types.get(name)).alias(name)
         for name, value in OPTIONAL.items()
         if name not in frame.columns
     )
@@ -130,8 +149,13 @@ def link_bytes_per_s() -> pl.Expr:
     )
 
 
-def with_step_terms(frame: pl.DataFrame, links: pl.DataFrame, quantisation: pl.DataFrame) -> pl.DataFrame:
+def with_step_terms(frame: Frame, links: pl.DataFrame, quantisation: pl.DataFrame) -> Frame:
     """Add the coefficients of the step-time model [s], one pass over the row (names start with ``_``)."""
+    lazy = _terms(frame.lazy(), links, quantisation)
+    return lazy.collect() if isinstance(frame, pl.DataFrame) else lazy
+
+
+def _terms(frame: pl.LazyFrame, links: pl.DataFrame, quantisation: pl.DataFrame) -> pl.LazyFrame:
     tp, pp = pl.col("tp").cast(pl.Float64), pl.col("pp").cast(pl.Float64)
     layers = pl.col("layers").cast(pl.Float64)
     total, active = pl.col("params_total_b") * 1e9, pl.col("params_active_b") * 1e9
@@ -187,16 +211,17 @@ def with_step_terms(frame: pl.DataFrame, links: pl.DataFrame, quantisation: pl.D
         frame.with_columns(_peak=compute_peak_tflops(), _link=link_class())
         .with_columns(_link_bytes_s=link_bytes_per_s())
         .join(
-            quantisation.select("precision", _expert_ratio=pl.col("expert_bytes") / pl.col("attention_bytes")),
+            quantisation.lazy().select("precision", _expert_ratio=pl.col("expert_bytes") / pl.col("attention_bytes")),
             on="precision",
             how="left",
             maintain_order="left",
         )
         .join(
-            links.select("link_class", "link_efficiency", "link_extra_us"),
+            links.lazy().select("link_class", "link_efficiency", "link_extra_us"),
             left_on="_link",
             right_on="link_class",
             how="left",
+            maintain_order="left",
         )
         .with_columns(
             _fixed=pl.col("cal_step_ms") * 1e-3 * pp + layers * pl.col("cal_layer_us") * 1e-6 + hop,
@@ -278,21 +303,63 @@ def ttft_s(batch: pl.Expr) -> pl.Expr:
     return first_pass_s() + 1.5 * step_s(n) + wait
 
 
+def tpot_batch(cap: pl.Expr) -> pl.Expr:
+    """Most sequences whose TPOT stays within `tpot_limit_s`, at most `cap`; a lower bound where experts are read in part.
+
+    TPOT(B) = k + e occ(B) + s B rises and is concave, so Newton's steps from below stay below: start where all experts
+    are read, which is exact for dense models.
+    """
+    spec = pl.col("speculative_speedup")
+    s = (pl.col("_compute") + pl.col("_kv") + pl.col("_wire")) / spec + pl.when("disaggregated").then(0.0).otherwise(
+        pl.col("_prefill") / pl.col("osl")
+    )
+    free = pl.col("tpot_limit_s") - (pl.col("_fixed") + pl.col("_w_shared")) / spec
+    batch = (free - pl.col("_w_expert") / spec) / s
+    return pl.min_horizontal(batch.clip(0.0).fill_null(float("inf")), cap)
+
+
+def _newton(batch: pl.Expr) -> pl.Expr:
+    """One step of `tpot_batch` for models with experts."""
+    spec, stage = pl.col("speculative_speedup"), pl.max_horizontal(batch / pl.col("pp"), pl.lit(1.0))
+    missed = (pl.col("_log_miss") * stage).exp()
+    slope = (pl.col("_compute") + pl.col("_kv") + pl.col("_wire")) / spec + pl.when("disaggregated").then(
+        0.0
+    ).otherwise(pl.col("_prefill") / pl.col("osl"))
+    rise = slope - pl.col("_w_expert") / spec * pl.col("_log_miss") / pl.col("pp") * missed
+    return batch + (pl.col("tpot_limit_s") - tpot_s(batch)).clip(0.0) / rise
+
+
 def largest_batch(frame: pl.DataFrame) -> pl.DataFrame:
     """Add `_batch`: the most sequences in flight within memory, the engine's limit, TPOT and TTFT; 0 if one is too many.
 
-    TPOT and TTFT rise with the batch, so rows that break a limit at the upper end are bisected (on the logarithm).
+    TPOT is solved directly; TTFT rises with the batch, so rows that break it are bisected (on the logarithm).
     """
     b = pl.col("_batch")
-    ok = (tpot_s(b) <= pl.col("tpot_limit_s").fill_null(1e9)) & (ttft_s(b) <= pl.col("ttft_limit_s").fill_null(1e9))
-    frame = frame.with_columns(_batch=batch_limit().floor()).with_columns(_ok=(b >= 1) & ok)
-    bad = frame.filter((b >= 1) & ~pl.col("_ok"))
+    frame = frame.with_columns(_cap=batch_limit()).with_columns(_batch=tpot_batch(pl.col("_cap")))
+    part = (pl.col("_log_miss") < 0) & (b < pl.col("_cap"))
+    if frame.select(part.any()).item():
+        mixed = frame.filter(part).with_columns(_batch=b.clip(1.0))
+        for _ in range(NEWTON_STEPS):
+            mixed = mixed.with_columns(_batch=pl.min_horizontal(_newton(b), pl.col("_cap")))
+        frame = (
+            frame.join(mixed.select("_row", _found="_batch"), on="_row", how="left", maintain_order="left")
+            .with_columns(_batch=pl.coalesce("_found", "_batch"))
+            .drop("_found")
+        )
+    # A hair below a whole number is that number; one sequence may still be too many.
+    ok = (tpot_s(b) <= pl.col("tpot_limit_s").fill_null(1e9) * SLACK) & (
+        ttft_s(b) <= pl.col("ttft_limit_s").fill_null(1e9) * SLACK
+    )
+    frame = frame.with_columns(_batch=(b + 1e-6).floor()).with_columns(
+        _batch=pl.when(pl.col("_cap") >= 1).then(b.clip(1.0)).otherwise(0.0)
+    )
+    frame = frame.with_columns(_ok=(b < 1) | ok)
+    bad = frame.filter(~pl.col("_ok"))
     if bad.is_empty():
-        return frame.drop("_ok")
+        return frame.drop("_ok", "_cap")
     narrow = (
         bad.select(
             "_row",
-            "_batch",
             "pp",
             "osl",
             "speculative_speedup",
@@ -301,28 +368,25 @@ def largest_batch(frame: pl.DataFrame) -> pl.DataFrame:
             "ttft_limit_s",
             "_z",
             "_tail",
-            *(
-                c
-                for c in bad.columns
-                if c.startswith("_")
-                and c not in ("_row", "_batch", "_ok", "_z", "_tail", "_peak", "_link", "_link_bytes_s")
-            ),
+            *TERMS,
             _high=b.log(),
             _low=pl.lit(0.0),
         )
         .with_columns(_batch=pl.lit(1.0))
         .with_columns(_one=ok)
     )
+    refused = narrow.filter(~pl.col("_one")).select("_row", _found=pl.lit(0.0))
+    narrow = narrow.filter("_one")
     for _ in range(BISECTIONS):
-        narrow = narrow.with_columns(_batch=((pl.col("_low") + pl.col("_high")) / 2).exp()).with_columns(_ok=ok)
         middle = (pl.col("_low") + pl.col("_high")) / 2
+        narrow = narrow.with_columns(_batch=middle.exp()).with_columns(_ok=ok)
         narrow = narrow.with_columns(
             _low=pl.when("_ok").then(middle).otherwise("_low"), _high=pl.when("_ok").then("_high").otherwise(middle)
         )
-    # `_low` is feasible; the half unit covers what bisection leaves under a whole number.
-    found = narrow.select("_row", _found=pl.when("_one").then((pl.col("_low").exp() + 1e-3).floor()).otherwise(0.0))
+    # `_low` is feasible; bisection leaves it a hair under a whole number at times.
+    found = pl.concat([refused, narrow.select("_row", _found=(pl.col("_low").exp() + 1e-3).floor())])
     return (
-        frame.join(found, on="_row", how="left")
+        frame.join(found, on="_row", how="left", maintain_order="left")
         .with_columns(_batch=pl.coalesce("_found", "_batch"))
-        .drop("_found", "_ok")
+        .drop("_found", "_ok", "_cap")
     )

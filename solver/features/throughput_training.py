@@ -21,8 +21,8 @@ import polars as pl
 from solver.features.speed_tables import SpeedTables
 
 BASIS_ERROR: Final = {"same": 0.0, "similar": 0.20, "architecture": 0.35}
-MAX_EFFICIENCY: Final = 0.90
-"""Cap on the share of peak; no published run is above 0.75, so this only guards against extrapolation."""
+MAX_EFFICIENCY: Final = 0.75
+"""Cap on the share of peak where too few runs say what is reached; guards against extrapolation."""
 
 OPTIONAL: Final[dict[str, tuple[object, type[pl.DataType]]]] = {
     "interconnect_class": (None, pl.String),
@@ -30,7 +30,7 @@ OPTIONAL: Final[dict[str, tuple[object, type[pl.DataType]]]] = {
     "rdma": (None, pl.Boolean),
     "global_batch_tokens": (None, pl.Float64),
     "checkpoint_interval_s": (3600.0, pl.Float64),
-    "tuned_stack": (True, pl.Boolean),
+    "tuned_stack": (None, pl.Boolean),
     "zero_stage": (None, pl.Int64),
     "checkpointing": ("selective", pl.String),
     # What only published runs carry; a plan has none of these.
@@ -102,7 +102,7 @@ def with_training_rate(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame
     frame = with_terms(_with_constants(frame, tables))
     factors = coefficients(tables.calibration_training, "factor")
     exponent = pl.sum_horizontal(pl.col(f"_x_{name}") * factors.get(name, 0.0) for name in FEATURES)
-    eff = (pl.col("_base") * exponent.exp()).clip(0.0, MAX_EFFICIENCY)
+    eff = pl.min_horizontal(pl.col("_base") * exponent.exp(), pl.col("_best").fill_null(MAX_EFFICIENCY))
     constant = coefficients(tables.calibration_training, "constant")
     per_card = pl.min_horizontal(pl.col("_eff") / pl.col("_s_per_token"), pl.col("_network_tokens_per_s"))
     stops_per_h = pl.col("_cards") * constant["failures_per_card_hour"]
@@ -131,11 +131,15 @@ def _with_constants(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
         _error="cv_median_abs_rel",
         _p90="cv_p90_abs_rel",
     )
+    best = tables.calibration_training.filter(pl.col("kind") == "best").select(
+        training_class="speed_class", _precision="precision", _best="value"
+    )
     floor = pl.col("training_basis").replace_strict(BASIS_ERROR, default=1.0, return_dtype=pl.Float64)
     return (
         frame.with_columns(_precision=compute_precision())
-        .join(classes, on="accelerator", how="left")
-        .join(base, on=["training_class", "_precision"], how="left")
+        .join(classes, on="accelerator", how="left", maintain_order="left")
+        .join(base, on=["training_class", "_precision"], how="left", maintain_order="left")
+        .join(best, on=["training_class", "_precision"], how="left", maintain_order="left")
         .with_columns(_error=pl.max_horizontal("_error", floor), _p90=pl.max_horizontal("_p90", 2.0 * floor))
     )
 
@@ -167,7 +171,9 @@ def with_terms(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("global_batch_tokens") / (pl.col("dp").cast(pl.Float64) * pl.col("micro_batch") * pl.col("sequence"))
     ).clip(1.0)
     # Parameters gathered forward and backward and gradients scattered, 2 bytes each; adapters: gathers only.
-    gathered = pl.col("params_total_b") * 1e9 * pl.when(adapters).then(4.0).otherwise(6.0) / (pl.col("tp") * pl.col("pp"))
+    gathered = (
+        pl.col("params_total_b") * 1e9 * pl.when(adapters).then(4.0).otherwise(6.0) / (pl.col("tp") * pl.col("pp"))
+    )
     sharded = (pl.col("zero_stage") == 3).fill_null(False) & multi
     return frame.with_columns(
         _cards=cards,
@@ -180,7 +186,8 @@ def with_terms(frame: pl.DataFrame) -> pl.DataFrame:
         # Levels off at about 70B: larger published runs do no better.
         _x_size=(active / 13e9).log(2.0).clip(-5.0, 2.4),
         _x_qlora=(pl.col("method") == "qlora").cast(pl.Float64),
-        _x_generic=(~pl.col("tuned_stack")).cast(pl.Float64),
+        # Not stated: tuned, but for QLoRA, which runs on open stacks.
+        _x_generic=(~pl.col("tuned_stack").fill_null(pl.col("method") != "qlora")).cast(pl.Float64),
         _x_checkpoint=(pl.col("checkpointing") == "full").cast(pl.Float64),
         _x_pcie=(pcie & (cards > 1)).cast(pl.Float64),
         # Network per accelerator short of 400 Gb/s, in doublings; unknown counts as enough.
@@ -205,8 +212,7 @@ def _reason(given: list[str]) -> pl.Expr:
         else pl.lit(None, pl.String)
     )
     missing = pl.any_horizontal(
-        pl.col(n).is_null()
-        for n in ("params_active_b", "sequence", "nodes", "accelerators_per_node")
+        pl.col(n).is_null() for n in ("params_active_b", "sequence", "nodes", "accelerators_per_node")
     )
     return (
         pl.when(pl.col("training_class").is_null())

@@ -30,7 +30,8 @@ def exit_code(result: Result, gap: float) -> int:
 def explain(error: Exception) -> tuple[int, str]:
     """Exit code and message for an error: the user's to mend, the catalogue's, or a bug of ours."""
     if isinstance(error, CatalogError):
-        return CATALOG, str(error)
+        # A table that cannot be read is input like a problem file; CATALOG is for what the catalogue checks find.
+        return USAGE, str(error)
     if isinstance(error, ProblemError | UnknownName | ConfigError | NotAResult | NoAnswer | ValidationError):
         return USAGE, str(error)
     if isinstance(error, TemplateError):

@@ -97,12 +97,10 @@ ZH: dict[str, str] = {
     "Assumed": "假设",
     "Warnings": "警告",
     "Dropped": "剔除",
-    "dominated": "被支配",
     "and 1 more reason": "另有 1 种原因",
     "and {n} more reasons": "另有 {n} 种原因",
     "Next": "下一步",
     # infeasible
-    "No plan meets all limits": "没有方案能满足全部约束",
     "Why": "原因",
     "Reason": "原因",
     "Candidates dropped": "剔除的候选数",

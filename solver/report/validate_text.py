@@ -13,6 +13,8 @@ from solver.report.export import to_csv, to_json, to_parquet
 from solver.report.page import Column, View, line, notes, render, table
 
 ROW_COLUMNS = ("case_id", "quantity", "measured", "predicted", "reason")
+# Shares of a whole: their error is a difference of shares, not a ratio of them.
+SHARES = ("kv_pool_share_of_card", "relative_throughput")
 Report = Mapping[str, Any]
 
 
@@ -32,8 +34,8 @@ def render_validation(title: str, report: Report, view: View) -> str:
         yield ""
         yield _rows(report, view)
         yield ""
-        if len(report.get("groups") or {}) > 1:
-            yield _metrics({name: group["metrics"] for name, group in report["groups"].items()}, view)
+        for groups in _groups(report["groups"]):
+            yield _metrics(groups, view)
             yield ""
         yield _metrics({"all": report["metrics"]}, view)
         yield ""
@@ -53,16 +55,24 @@ def validation_bytes(report: Report, form: str) -> bytes:
     return to_parquet(pl.DataFrame(report["rows"], infer_schema_length=None))
 
 
+def _groups(found: Mapping[str, Any]) -> Iterator[Mapping[str, Mapping[str, Report]]]:
+    """Metrics by group: one table, or one for each way to group (by accelerator, by engine ...)."""
+    if all("metrics" in group for group in found.values()):
+        if len(found) > 1:  # one group is the same as all rows
+            yield {name: group["metrics"] for name, group in found.items()}
+    else:
+        yield from (groups for groups in found.values() if len(groups) > 1)
+
+
 def _rows(report: Report, view: View) -> RenderableType:
-    absolute = {quantity for quantity, found in report["metrics"].items() if "median_abs" in found}
     columns = [Column("Case", flexible=True), Column("Quantity", flexible=True), Column("Measured", "right")]
     columns += [Column("Predicted", "right"), Column("Error", "right"), Column("Declined because", flexible=True)]
     cells = []
     for row in report["rows"]:
         measured, predicted = row["measured"], row["predicted"]
-        if predicted is None or (not measured and row["quantity"] not in absolute):
+        if predicted is None or (not measured and row["quantity"] not in SHARES):
             error = "-"
-        elif row["quantity"] in absolute:
+        elif row["quantity"] in SHARES:
             error = f"{predicted - measured:+.3g}"
         else:
             error = forms.signed_share(predicted / measured - 1)
@@ -80,8 +90,8 @@ def _metrics(groups: Mapping[str, Mapping[str, Report]], view: View) -> Renderab
     for group, metrics in groups.items():
         for quantity, found in metrics.items():
             declined = found.get("refused")
-            middle = found.get("median_abs", found.get("median_abs_rel"))
-            worst = found.get("p90_abs", found.get("p90_abs_rel"))
+            middle = found.get("median_abs" if quantity in SHARES else "median_abs_rel")
+            worst = found.get("p90_abs" if quantity in SHARES else "p90_abs_rel")
             bias = found.get("mean_signed_rel")
             row = [group, quantity, str(found["n"]), "-" if declined is None else str(declined)]
             row += [forms.share(middle), forms.share(worst)]

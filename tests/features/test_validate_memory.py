@@ -116,7 +116,9 @@ def test_versions_choose_profiles() -> None:
     assert version_of("0.10.1.1") == (0, 10)
     assert version_of("0.2x") == (0, 20)
     assert version_of("0.6.5-dev") == (0, 6)
-    names = [engine_profile(CATALOG.engines, "vllm", v) for v in ("0.5.3", "0.7.x", "0.11.2", "0.19.0", "0.26.1rc1", "")]
+    names = [
+        engine_profile(CATALOG.engines, "vllm", v) for v in ("0.5.3", "0.7.x", "0.11.2", "0.19.0", "0.26.1rc1", "")
+    ]
     assert names == ["vllm-0.5", "vllm-0.7", "vllm-0.9", "vllm-0.17", "vllm", "vllm"]
     assert engine_profile(CATALOG.engines, "trtllm", "1.x") == "tensorrt-llm"
 

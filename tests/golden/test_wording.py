@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import string
+from pathlib import Path
 
 import pytest
 
 from solver.plan import Result, Status, StopReason
-from solver.report import forms
+from solver.report import forms, messages
 from solver.report import text_parts as parts
 from solver.report.messages import ZH, Messages, default_lang
 from solver.report.page import View
@@ -91,6 +92,14 @@ def test_chinese_texts_keep_the_fields_of_the_english_ones() -> None:
 
     for english, chinese in ZH.items():
         assert fields(english) == fields(chinese), english
+
+
+def test_every_translated_text_is_in_use() -> None:
+    """A text that was reworded in English only would silently stay English."""
+    folder = Path(messages.__file__).parent
+    code = "".join(path.read_text() for path in folder.glob("*.py") if path.name != "messages.py")
+    unused = [text for text in ZH if f'"{text}"' not in code and f"'{text}'" not in code]
+    assert unused == []
 
 
 @pytest.mark.parametrize(

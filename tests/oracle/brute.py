@@ -154,10 +154,15 @@ class _Search:
                     for j, value in enumerate(self.amount(replica, period)):
                         row[size + j] += value * n
                 mine.add(tuple(row))
-            small = pareto(mine)
+            small = self._best_of(mine)
             self.tick(len(total) * len(small))
             total = {tuple(a + b for a, b in zip(x, y, strict=True)) for x in total for y in small}
-        return [(row[:size], row[size:]) for row in pareto(total)]  # type: ignore[misc]
+        return [(row[:size], row[size:]) for row in self._best_of(total)]  # type: ignore[misc]
+
+    def _best_of(self, rows: set[tuple[int, ...]]) -> list[State]:
+        kept = pareto(rows)
+        self.tick(len(rows) * len(kept) // 20)
+        return kept
 
     def run(self) -> Best | None:
         per_job = [[o for o in self.inst.options if o.work == w] for w in range(len(self.inst.jobs))]

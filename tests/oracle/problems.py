@@ -214,7 +214,9 @@ def _sites(rng: random.Random) -> list[dict[str, Any]]:
     return sites
 
 
-def random_case(seed: int, *, several: bool = False, redundant: bool = True, objective: bool = True) -> Case:
+def random_case(
+    seed: int, *, several: bool = False, redundant: bool = True, objective: bool = True, small: bool = False
+) -> Case:
     """Make a problem and a catalogue from a seed.
 
     Parameters
@@ -223,10 +225,12 @@ def random_case(seed: int, *, several: bool = False, redundant: bool = True, obj
         Services with two or three request sizes, on models; else mostly one size, measured.
     redundant, objective : bool
         Whether n+1 and other objectives than cost may occur.
+    small : bool
+        Two or three offers and no own machines.
     """
     rng = random.Random(seed)
-    with_sites = rng.random() < 0.45
-    catalog = small_catalog(rng, rng.randint(2, 6), rng.randint(1, 2) if with_sites else 0)
+    with_sites = rng.random() < 0.45 and not small
+    catalog = small_catalog(rng, rng.randint(2, 3 if small else 6), rng.randint(1, 2) if with_sites else 0)
     cards = sorted(catalog.offers["accelerator"].unique())
     with_spot = rng.random() < 0.5
     services, jobs = (1, rng.choice([0, 0, 1])) if several else rng.choice([(1, 0), (1, 1), (2, 0), (0, 1), (1, 2)])
