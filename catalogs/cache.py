@@ -161,12 +161,12 @@ def _place(out: Path, files: Mapping[str, bytes]) -> None:
     try:
         for name, data in files.items():
             (fresh / name).write_bytes(data)
-        os.chmod(fresh, 0o777 & ~_umask())
+        fresh.chmod(0o777 & ~_umask())
         old = None
         if out.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{out.name}-old-", dir=parent))
-            os.replace(out, old / out.name)
-        os.replace(fresh, out)
+            out.replace(old / out.name)
+        fresh.replace(out)
         if old is not None:
             shutil.rmtree(old)
     except OSError as error:

@@ -12,7 +12,8 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
-from problems.schema import Problem, Serve
+from problems.schema import BareModel, ConfigModel, ModelRef, Problem, Serve
+from problems.units import format_count
 from solver.bill import Bill, bill, billing_label, money
 from solver.candidates import Candidates
 from solver.events import SolveOptions
@@ -217,9 +218,7 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
     services = {s.name: i for i, s in enumerate(inst.services)}
     for work in problem.workloads:
         model = getattr(work, "model", None)
-        label = (
-            None if model is None else (model if isinstance(model, str) else str(model.model_dump(exclude_none=True)))
-        )
+        label = _model_label(model)
         if isinstance(work, Serve):
             s = services[work.name]
             placements = tuple(
@@ -258,6 +257,13 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
             )
         )
     return tuple(plans)
+
+
+def _model_label(model: ModelRef | None) -> str | None:
+    """A model as people write it; a bare size is starred, since a stand-in architecture takes its place."""
+    if isinstance(model, BareModel):
+        return f"{format_count(model.params)} parameters *"
+    return model.config if isinstance(model, ConfigModel) else model
 
 
 def _headroom(answer: Answer, values: Values, service: int) -> float:

@@ -9,7 +9,7 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from catalogs.errors import UnknownName
-from catalogs.labels import known
+from catalogs.labels import known as known_machine
 from catalogs.model_config import ConfigError
 from catalogs.models import resolve_model
 from catalogs.names import match_accelerators, suggest_accelerators
@@ -74,10 +74,10 @@ def _limits(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
         names = known.drop_nulls().unique().to_list()
         yield from _listed(_picked(f"limits.{kind}s", pick, loaded), names, kind)
     offers = catalog.offers.select("offer", "offer_id", both=pl.col("provider") + "/" + pl.col("offer"))
-    known = {name for column in offers.columns for name in offers[column]}
+    quotable = {name for column in offers.columns for name in offers[column]}
     for number, quota in enumerate(limits.quota):
-        if quota.offer not in known:
-            near = difflib.get_close_matches(quota.offer, sorted(known), n=3, cutoff=0.6)
+        if quota.offer not in quotable:
+            near = difflib.get_close_matches(quota.offer, sorted(quotable), n=3, cutoff=0.6)
             yield f"limits.quota.{number}.offer", UnknownName(quota.offer, "offer", near)
 
 
@@ -110,7 +110,7 @@ def _accelerators(names: Iterable[tuple[str, str]], catalog: Catalog) -> Iterato
 def _machines(names: Iterable[tuple[str, str]], catalog: Catalog) -> Iterator[Fault]:
     """Names of a fixed workload may be those of a price list too, with a count, or none."""
     for field, name in names:
-        if not known(catalog, name):
+        if not known_machine(catalog, name):
             yield field, UnknownName(name, "accelerator", suggest_accelerators(catalog, name))
 
 

@@ -100,6 +100,8 @@ def run(
         When CP-SAT calls the model invalid: a fault of ours, never of the problem.
     """
     solver = cp_model.CpSolver()
+    # CP-SAT's own handler would end the process; ours stops the search and keeps the plan.
+    solver.parameters.catch_sigint_signal = False
     solver.parameters.max_time_in_seconds = max(0.01, time_limit_s)
     # Eight workers are eight strategies: more than there are cores still proves sooner than fewer.
     solver.parameters.num_workers = workers or max(8, os.cpu_count() or 1)

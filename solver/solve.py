@@ -14,6 +14,7 @@ from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
 from solver.assemble import Answer, assemble, no_plan
 from solver.binding import binding_limits
+from solver.blend import blended, has_mixes, hint
 from solver.candidates import Candidates, build_candidates, reduced
 from solver.events import Event, OnEvent, SolveOptions
 from solver.model import build_model, tie_break_model
@@ -22,6 +23,8 @@ from solver.scale_up import STEPS, grown, has_a_limit, largest
 from solver.scaling import Scaled, scale
 from solver.search import Found, run
 
+BLEND_SHARE = 0.25
+"""Share of the time limit that the search for a first plan with blended rates may take."""
 TIE_SHARE = 0.25
 """Share of the time limit, on top of it, that the tie-break and the runner-up search may each take."""
 
@@ -46,11 +49,14 @@ def solve(
     on_event: OnEvent | None = None,
     stop: threading.Event | None = None,
     user_measurements: pl.DataFrame | None = None,
+    candidates: Candidates | None = None,
 ) -> Result:
     """Find the best plan for a problem and prove how good it is.
 
     Parameters
     ----------
+    candidates : Candidates, optional
+        Of this problem and catalogue, where the caller has compiled them already.
     stop : threading.Event, optional
         Set it to end the search; the best plan so far is returned with stop reason `interrupted`.
 
@@ -69,7 +75,7 @@ def solve(
     problem = loaded.problem
     time_limit = problem.time_limit if options.time_limit_s is None else options.time_limit_s
     gap = problem.gap if options.gap is None else options.gap
-    found = build_candidates(problem, catalog, base_dir(loaded), user_measurements)
+    found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements)
     small = reduced(found)
     tell(Event("candidates", clock.now(), candidates=small.replicas.height + small.options.height))
     if small.unserved:
@@ -167,9 +173,24 @@ def _search(
         relative = None if b is None or low is None or b == 0 else (b - low) / abs(b)
         tell(Event("incumbent" if kind == "incumbent" else "bound", clock.now(), b, low, relative))
 
+    built = build_model(scaled.instance)
+    spent = 0.0
+    if has_mixes(scaled.instance):
+        first = run(
+            build_model(blended(scaled.instance)),
+            time_limit_s=BLEND_SHARE * time_limit,
+            gap=0.01,
+            workers=options.workers,
+            seed=options.seed,
+            stop=stop,
+            patience=0.2,
+        )
+        spent = first.wall_s
+        if first.values is not None:
+            hint(built, first.values)
     return run(
-        build_model(scaled.instance),
-        time_limit_s=time_limit,
+        built,
+        time_limit_s=max(1.0, time_limit - spent),
         gap=gap,
         workers=options.workers,
         seed=options.seed,

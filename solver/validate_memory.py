@@ -52,7 +52,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return rows
 
 
-def _record(case: Case, quantity: str, measured: float | None, predicted: float | None, reason: str | None) -> Record:
+def _record(case: Case, quantity: str, measured: float, predicted: float | None, reason: str | None) -> Record:
     known = predicted is not None
     return {
         "case_id": case.case_id,
@@ -117,14 +117,13 @@ def _serving_records(case: Case, line: Record | None) -> list[Record]:
     for quantity, value in measured.items():
         guess = predicted.get(quantity)
         reason = None
-        shown: float | None = value
         if quantity == POOL:
             stated = number(case.raw, "gpu_mem_gib") or card
             if stated is None:
-                shown, guess, reason = None, None, "the memory of the card is not known"
+                guess, reason = None, "the memory of the card is not known (measured stands in GiB)"
             else:
-                shown, guess = value / stated, None if guess is None else guess / stated
-        records.append(_record(case, quantity, shown, guess, reason))
+                value, guess = value / stated, None if guess is None else guess / stated
+        records.append(_record(case, quantity, value, guess, reason))
     return records
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from catalogs.catalog import Catalog
 from catalogs.labels import COUNT_TOLERANCE
-from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName, Serve
+from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName, Serve, Workload
 from solver.candidates.jobs import batch_options, fixed_options, training_options
 from solver.candidates.money import (
     Terms,
@@ -90,18 +91,23 @@ def build_candidates(
     whole = pl.col("accelerator").is_in(catalog.accelerators["accelerator"].implode()) & (
         (pl.col("units") >= 1 - COUNT_TOLERANCE) & (pl.col("min_nodes").fill_null(1) <= 1)
     )
-    usable = pools.filter(whole)
+    bare = technical(pools)
+    usable = bare.filter(whole)
+    held = memo or Memo()
+
+    def features(work: Workload, on: pl.DataFrame) -> Made:
+        if isinstance(work, Serve):
+            return serving_candidates(work, on, catalog, tables, base_dir, rules)
+        return _job(work, problem, on, catalog, tables, base_dir, rules)
 
     replicas, options, dropped, unserved = [], [], [found.dropped], []
     for work in problem.workloads:
+        on = bare if isinstance(work, Fixed) else usable
+        mine, gone = held.features(work, problem, on, partial(features, work, on))
         if isinstance(work, Serve):
-            mine, gone = serving_candidates(work, usable, catalog, tables, base_dir, rules)
             if not mine.is_empty():
                 replicas.append(mine)
         else:
-            mine, gone = _job(
-                work, problem, pools if isinstance(work, Fixed) else usable, catalog, tables, base_dir, rules
-            )
             if not mine.is_empty():
                 mine = option_money(mine, work, pools, found.capacity, terms)
                 options.append(mine)
@@ -146,7 +152,9 @@ def _job(
     return fixed_options(work, pools, catalog)
 
 
-def reduced(found: Candidates, without_accelerator: str | None = None, *, prune: bool = True) -> Candidates:
+def reduced(
+    found: Candidates, without_accelerator: str | None = None, *, prune: bool = True, axes: Sequence[str] = ()
+) -> Candidates:
     """Candidates without rows that another beats (exact), after leaving out one accelerator where asked.
 
     Parameters
@@ -155,6 +163,8 @@ def reduced(found: Candidates, without_accelerator: str | None = None, *, prune:
         For the runner-up: pools of this accelerator are taken out first, so that what they dominated comes back.
     prune : bool
         False keeps dominated rows (for tests that compare).
+    axes : sequence of str
+        What is counted beside money and the problem's objective (fronts): a row only falls to one no worse in any of it.
     """
     pools, replicas, options = found.pools, found.replicas, found.options
     if without_accelerator is not None:
@@ -165,8 +175,8 @@ def reduced(found: Candidates, without_accelerator: str | None = None, *, prune:
     before = replicas.height + options.height
     capacity = found.capacity
     if prune:
-        objective = found.problem.objective
-        extra = {"time": ["duration_h"], "power": ["draw_w"], "carbon": ["carbon"]}.get(objective, [])
+        counted = dict.fromkeys((found.problem.objective, *axes))
+        extra = [column for name in counted for column in COUNTED.get(name, [])]
         if not options.is_empty():
             # Whole watts, as the model counts them.
             draw = pools.select("pool", node_w=pl.col("facility_w").round(6).ceil())

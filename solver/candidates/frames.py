@@ -156,7 +156,8 @@ def split_by_reason(
     frame: pl.DataFrame, reasons: list[tuple[pl.Expr, str]], item: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Keep rows that no reason (expression true = drop) hits; the first hit names the drop."""
-    why = pl.coalesce([pl.when(bad).then(pl.lit(text)) for bad, text in reasons] or [pl.lit(None, pl.String)])
+    found: list[pl.Expr] = [pl.when(bad).then(pl.lit(text)) for bad, text in reasons]
+    why = pl.coalesce(found or [pl.lit(None, pl.String)])
     marked = frame.with_columns(reason=why)
     return marked.filter(pl.col("reason").is_null()).drop("reason"), marked.filter(
         pl.col("reason").is_not_null()

@@ -13,6 +13,7 @@ import polars as pl
 from solver.features.measured import with_measured_serving
 from solver.features.speed_tables import SERVING_CONSTANTS, SpeedTables, serving_constants
 from solver.features.throughput_serving import (
+    CONFIG_TERMS,
     READ,
     TAIL,
     TERMS,
@@ -24,6 +25,8 @@ from solver.features.throughput_serving import (
     step_s,
     tpot_s,
     ttft_s,
+    with_config_terms,
+    with_length_terms,
     with_optional,
     with_step_terms,
 )
@@ -32,7 +35,7 @@ from solver.features.throughput_training import with_training_rate
 __all__ = ["with_batch_rate", "with_rate_bound", "with_serving_rate", "with_training_rate"]
 
 
-def with_serving_rate(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
+def with_serving_rate(frame: pl.DataFrame, tables: SpeedTables, *, buckets: pl.DataFrame | None = None) -> pl.DataFrame:
     """Add the rate that one replica serves within its latency limits, with the error to expect of it.
 
     Parameters
@@ -43,6 +46,9 @@ def with_serving_rate(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
         prefix_hit (share of the prompt found in cache), speculative_speedup, disaggregated, max_batch.
     tables
         Calibration, link, engine and measurement tables.
+    buckets
+        Request sizes: isl, osl [tokens]. Every row of `frame` (without isl, osl) is rated for each of them: many times
+        faster than a frame that repeats its rows.
 
     Returns
     -------
@@ -52,15 +58,15 @@ def with_serving_rate(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
         prefill_share (of busy time), utilisation (of the step's weight read and arithmetic, for power), rate_source,
         rate_error, rate_error_p90 (relative), rate_reason (null when there is a rate).
     """
-    return _rate(frame, tables, online=True)
+    return _rate(frame, tables, buckets, online=True)
 
 
-def with_batch_rate(frame: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
+def with_batch_rate(frame: pl.DataFrame, tables: SpeedTables, *, buckets: pl.DataFrame | None = None) -> pl.DataFrame:
     """Add the offline rate of one replica: the largest batch that memory and engine allow, no latency limit.
 
     Columns in and out are those of `with_serving_rate`; latency limits are ignored.
     """
-    return _rate(frame, tables, online=False)
+    return _rate(frame, tables, buckets, online=False)
 
 
 RESULTS: Final = (
@@ -70,8 +76,10 @@ RESULTS: Final = (
 """Columns that the serving functions add."""
 
 
-def _rate(frame: pl.DataFrame, tables: SpeedTables, *, online: bool) -> pl.DataFrame:
+def _rate(frame: pl.DataFrame, tables: SpeedTables, buckets: pl.DataFrame | None, *, online: bool) -> pl.DataFrame:
     frame = frame.drop(c for c in RESULTS if c in frame.columns)
+    if buckets is not None:
+        frame = frame.drop(c for c in buckets.columns if c in frame.columns)
     work = with_optional(frame)
     if not online:
         work = work.with_columns(
@@ -112,7 +120,6 @@ def _rate(frame: pl.DataFrame, tables: SpeedTables, *, online: bool) -> pl.DataF
     kept = (
         "_row",
         "pp",
-        "osl",
         "speculative_speedup",
         "disaggregated",
         "tpot_limit_s",
@@ -121,9 +128,27 @@ def _rate(frame: pl.DataFrame, tables: SpeedTables, *, online: bool) -> pl.DataF
     )
     limits = ("kv_tokens", "kv_bytes_per_token_per_gpu", "max_batch")
     verdict_columns = ("rate_reason", "cal_error", "cal_p90", "cal_class")
+    lengths = ("isl", "osl", "prefix_hit", "kv_reserve")
+    config = with_config_terms(lazy, tables.calibration_links, tables.quantisation).select(
+        *kept,
+        *limits,
+        *verdict_columns,
+        *(c for c in lengths if buckets is None or c not in buckets.columns),
+        "_z",
+        "_tail",
+        *CONFIG_TERMS,
+    )
+    if buckets is not None:
+        sizes = buckets.select("isl", "osl").with_row_index("_size")
+        # The index of a bucket's row is set once, so that results of all of them can be laid beside the crossed frame.
+        config = config.collect().join(sizes, how="cross", maintain_order="left_right").lazy()
+        config = config.drop("_row", "_size").with_row_index("_row")
+        frame = frame.join(buckets, how="cross", maintain_order="left_right")
+    missing = pl.col("isl").is_null() | pl.col("osl").is_null()
     terms = (
-        with_step_terms(lazy, tables.calibration_links, tables.quantisation)
-        .select(*kept, *limits, *verdict_columns, "_z", "_tail", *TERMS)
+        with_length_terms(config)
+        .with_columns(rate_reason=pl.coalesce("rate_reason", pl.when(missing).then(pl.lit("isl or osl is missing"))))
+        .select(*kept, "osl", *limits, *verdict_columns, "_z", "_tail", *TERMS)
         .collect()
     )
     verdict = terms.select("_row", "rate_reason", "cal_error", "cal_p90", rate_class="cal_class")
@@ -226,6 +251,6 @@ def _reason() -> pl.Expr:
         .then(pl.lit("the accelerator's bandwidth or peak FLOPS is not known"))
         .when(missing("params_total_b", "params_active_b", "layers", "hidden", "heads", "head_dim"))
         .then(pl.lit("the model's architecture is not known"))
-        .when(missing("isl", "osl", "tp", "pp", "_z"))
-        .then(pl.lit("isl, osl, tp, pp or percentile is missing or unknown"))
+        .when(missing("tp", "pp", "_z"))
+        .then(pl.lit("tp, pp or percentile is missing or unknown"))
     )

@@ -56,6 +56,12 @@ OPTIONAL: Final[dict[str, object]] = {
 TERMS: Final = ("_fixed", "_w_shared", "_w_expert", "_log_miss", "_compute", "_kv", "_hold", "_wire", "_prefill")
 """Coefficients of the step-time model; see `with_step_terms`."""
 
+CONFIG_TERMS: Final = (
+    "_fixed", "_w_shared", "_w_expert", "_log_miss", "_c0", "_c1", "_k0", "_k1", "_state", "_sliding", "_window", "_wire",
+    "_p0", "_p1",
+)  # fmt: skip
+"""What `with_config_terms` adds; `with_length_terms` makes the rest of `TERMS` of it."""
+
 READ: Final = frozenset(OPTIONAL) | {
     "accelerator", "software_stack", "bandwidth_gb_s", "bf16_dense_tflops", "fp16_dense_tflops", "fp8_dense_tflops",
     "fp4_dense_tflops", "int8_dense_tops", "fp32_tflops", "interconnect", "interconnect_gb_s", "nvlink_domain", "pcie_gen",
@@ -151,11 +157,31 @@ def link_bytes_per_s() -> pl.Expr:
 
 def with_step_terms(frame: Frame, links: pl.DataFrame, quantisation: pl.DataFrame) -> Frame:
     """Add the coefficients of the step-time model [s], one pass over the row (names start with ``_``)."""
-    lazy = _terms(frame.lazy(), links, quantisation)
+    lazy = with_length_terms(with_config_terms(frame.lazy(), links, quantisation))
     return lazy.collect() if isinstance(frame, pl.DataFrame) else lazy
 
 
-def _terms(frame: pl.LazyFrame, links: pl.DataFrame, quantisation: pl.DataFrame) -> pl.LazyFrame:
+def with_length_terms(frame: Frame) -> Frame:
+    """Add the coefficients that depend on isl and osl, from those of `with_config_terms`."""
+    context = pl.col("isl") + pl.col("osl") / 2
+    held = pl.col("isl") + pl.col("osl") * pl.col("kv_reserve")
+    prompt = pl.col("isl") * (1.0 - pl.col("prefix_hit"))
+    # Causal attention: the mean token that is read sees half of the prompt, and all of what was found in the cache.
+    position = pl.col("isl") * (1.0 + pl.col("prefix_hit")) / 2.0
+
+    def seen(tokens: pl.Expr, window: pl.Expr) -> pl.Expr:
+        return tokens - pl.col("_sliding") * (tokens - pl.min_horizontal(tokens, window))
+
+    return frame.with_columns(
+        _compute=pl.col("_c0") + pl.col("_c1") * context,
+        _kv=pl.col("_k0") * seen(context, pl.col("_window")) + pl.col("_k1"),
+        _hold=pl.col("kv_bytes_per_token_per_gpu") * seen(held, pl.col("_window") + KEPT_TOKENS) + pl.col("_state"),
+        _prefill=prompt * (pl.col("_p0") + pl.col("_p1") * position),
+    )
+
+
+def with_config_terms(frame: pl.LazyFrame, links: pl.DataFrame, quantisation: pl.DataFrame) -> pl.LazyFrame:
+    """Add the coefficients that hold for every request length."""
     tp, pp = pl.col("tp").cast(pl.Float64), pl.col("pp").cast(pl.Float64)
     layers = pl.col("layers").cast(pl.Float64)
     total, active = pl.col("params_total_b") * 1e9, pl.col("params_active_b") * 1e9
@@ -179,7 +205,6 @@ def _terms(frame: pl.LazyFrame, links: pl.DataFrame, quantisation: pl.DataFrame)
     shared_share = (1.0 - expert_share) * (1.0 - lookup / (total - expert_params).clip(1.0)).clip(0.05, 1.0)
     peak = pl.col("_peak") * 1e12
     bandwidth = pl.col("bandwidth_gb_s") * 1e9
-    context = pl.col("isl") + pl.col("osl") / 2
     heads = pl.col("heads").cast(pl.Float64) * pl.col("head_dim")
     rank = pl.col("mla_kv_lora_rank").fill_null(0)
     mla_flops = (
@@ -205,8 +230,10 @@ def _terms(frame: pl.LazyFrame, links: pl.DataFrame, quantisation: pl.DataFrame)
         .then(2.0 * layers * (pl.col("cal_hop_us") * 1e-6 + pl.col("link_extra_us") * 1e-6))
         .otherwise(0.0)
     )
-    prompt = pl.col("isl") * (1.0 - pl.col("prefix_hit"))
-    position = pl.col("isl") * (1.0 + pl.col("prefix_hit")) / 2.0
+    read = pl.col("attention_dp") * bandwidth * pl.col("cal_e_kv")
+    state = pl.col("state_gib_per_request").fill_null(0.0) * GIB
+    full = arch.FULL_LAYERS * arch.FULL_KV_HEADS * (arch.FULL_HEAD_DIM + arch.FULL_VALUE_DIM)
+    sliding = arch.SLIDING_LAYERS * arch.SLIDING_KV_HEADS * (arch.HEAD_DIM + arch.SLIDING_VALUE_DIM)
     return (
         frame.with_columns(_peak=compute_peak_tflops(), _link=link_class())
         .with_columns(_link_bytes_s=link_bytes_per_s())
@@ -228,32 +255,18 @@ def _terms(frame: pl.LazyFrame, links: pl.DataFrame, quantisation: pl.DataFrame)
             _w_shared=weight_bytes * pp * shared_share / (bandwidth * pl.col("cal_e_weights")),
             _w_expert=weight_bytes * pp * expert_share / (bandwidth * pl.col("cal_e_weights")),
             _log_miss=pl.when(is_moe).then((1.0 - chosen / experts).clip(1e-9, 1.0).log()).otherwise(0.0),
-            _compute=(2.0 * active + mla_flops * context) / (tp * pp * peak * pl.col("cal_e_compute")),
-            _kv=_request_bytes(context, 0.0, 2.0) / (pl.col("attention_dp") * bandwidth * pl.col("cal_e_kv")),
-            _hold=_request_bytes(pl.col("isl") + pl.col("osl") * pl.col("kv_reserve"), KEPT_TOKENS, 1.0),
+            _c0=2.0 * active / (tp * pp * peak * pl.col("cal_e_compute")),
+            _c1=mla_flops / (tp * pp * peak * pl.col("cal_e_compute")),
+            _k0=pl.col("kv_bytes_per_token_per_gpu") / read,
+            # Recurrent state is read and written in each step.
+            _k1=2.0 * state / read,
+            _state=state,
+            _sliding=pl.when(arch.SLIDING_LAYERS > 0).then(sliding / (full + sliding)).otherwise(0.0),
+            _window=pl.col("sliding_window").cast(pl.Float64).fill_null(1e12),
             _wire=wire / pp + pl.col("cal_seq_us") * 1e-6,
-            _prefill=prompt
-            * (
-                (2.0 * active + 4.0 * layers * heads * position) / (tp * pp * peak * pl.col("cal_e_prefill"))
-                + wire / pp
-            ),
+            _p0=2.0 * active / (tp * pp * peak * pl.col("cal_e_prefill")) + wire / pp,
+            _p1=4.0 * layers * heads / (tp * pp * peak * pl.col("cal_e_prefill")),
         )
-    )
-
-
-def _request_bytes(tokens: pl.Expr, beside_window: float, state_passes: float) -> pl.Expr:
-    """KV bytes of one request of `tokens` on one card; sliding layers hold their window and `beside_window` tokens.
-
-    `state_passes` counts recurrent state once where it is held, twice where a step reads and writes it.
-    """
-    full = arch.FULL_LAYERS * arch.FULL_KV_HEADS * (arch.FULL_HEAD_DIM + arch.FULL_VALUE_DIM)
-    sliding = arch.SLIDING_LAYERS * arch.SLIDING_KV_HEADS * (arch.HEAD_DIM + arch.SLIDING_VALUE_DIM)
-    share = pl.when(arch.SLIDING_LAYERS > 0).then(sliding / (full + sliding)).otherwise(0.0)
-    window = pl.col("sliding_window").cast(pl.Float64).fill_null(1e12) + beside_window
-    seen = (1.0 - share) * tokens + share * pl.min_horizontal(tokens, window)
-    return (
-        pl.col("kv_bytes_per_token_per_gpu") * seen
-        + pl.col("state_gib_per_request").fill_null(0.0) * GIB * state_passes
     )
 
 
