@@ -20,6 +20,10 @@ from problems.schema import Batch, Fixed, ModelRef, Pick, Serve, TrainingBase
 Fault = tuple[str, Exception]
 
 
+class TooLong(ValueError):
+    """A request that does not fit the model's context."""
+
+
 def unknown_names(loaded: LoadedProblem, catalog: Catalog) -> list[Issue]:
     """Look every name of a problem up.
 
@@ -39,6 +43,7 @@ def _workloads(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
         if isinstance(workload, Serve | Batch):
             if workload.model is not None:
                 yield from _model(f"{field}.model", workload.model, loaded, catalog)
+                yield from _context(field, workload, loaded, catalog)
             yield from _listed([(f"{field}.engine", workload.engine)], engines, "engine")
             measured = [(f"{field}.measured.{i}.accelerator", m.accelerator) for i, m in enumerate(workload.measured)]
             yield from _accelerators(measured, catalog)
@@ -99,6 +104,26 @@ def _model(field: str, ref: ModelRef, loaded: LoadedProblem, catalog: Catalog) -
         resolve_model(catalog, ref, loaded.base_dir)
     except (UnknownName, ConfigError) as error:
         yield field, error
+
+
+def _context(field: str, work: Serve | Batch, loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
+    """Requests longer than the model's context."""
+    try:
+        assert work.model is not None
+        limit = resolve_model(catalog, work.model, loaded.base_dir)["max_context"]
+    except (UnknownName, ConfigError):
+        return
+    if not limit:
+        return
+    if isinstance(work, Batch):
+        sizes, context, place = [(work.isl, work.osl)], None, field
+    else:
+        sizes, context, place = [(b.isl, b.osl) for b in work.traffic.buckets], work.context, f"{field}.traffic"
+    longest = max(isl + osl for isl, osl in sizes)
+    if longest > limit:
+        yield place, TooLong(f"a request of {longest:,.0f} tokens is longer than the model's context of {limit:,.0f}")
+    if context is not None and context > limit:
+        yield f"{field}.context", TooLong(f"{context:,.0f} tokens are more than the model's context of {limit:,.0f}")
 
 
 def _accelerators(names: Iterable[tuple[str, str]], catalog: Catalog) -> Iterator[Fault]:

@@ -3,8 +3,8 @@
 The frame `machines` that every importer of a price list builds, one row per machine and place:
 provider, offer, region, zone, label, label_count (accelerators as the source counts; parts of a card below one),
 memory_gib (accelerator memory that the source states), vcpus, ram_gib, price, spot [currency/h], file, line. Optional:
-attached (the accelerators are added to the machine, so that one machine comes with several), network_gbps,
-local_storage_tb, country, deployment_mode.
+attached (one machine type comes with several accelerators or counts of them), network_gbps, local_storage_tb, country,
+deployment_mode, stock, min_nodes, lead_time_days, interruption_per_month (of spot).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def build_market(
     as_of: str | None,
     currency: str = "USD",
     reserved: pl.DataFrame | None = None,
+    own_names: bool = False,
 ) -> Imported:
     """Write machines as offers and prices, and count in `report` what was left out.
 
@@ -44,10 +45,15 @@ def build_market(
         What provenance says; "{file}" stands for the row's file.
     reserved
         Commitment prices: provider, offer, region, term_months, upfront_share, price_per_hour.
+    own_names
+        The list's names say more than a reading of them would ("A100" is the 40 GB card): they are kept as labels, by
+        which offers are asked for. Otherwise only names that the catalogue does not know are.
     """
     frame = _with_ids(_sound(machines, report))
     frame = _one_price(frame, report)
     frame = with_cards(frame, catalog, report)
+    if not own_names:
+        frame = frame.with_columns(label=pl.when(pl.col("accelerator").is_null()).then("label"))
     if "country" not in frame.columns:
         frame = with_countries(frame, catalog)
     frame = _shaped(frame, catalog, report, source, as_of)
@@ -127,6 +133,7 @@ def _shaped(
         "stock": pl.lit(None, pl.Int64),
         "min_nodes": pl.lit(None, pl.Int64),
         "lead_time_days": pl.lit(None, pl.Float64),
+        "interruption_per_month": pl.lit(None, pl.Float64),
         "rdma": pl.lit(False),
         "deployment_mode": pl.when(pl.col("provider").is_in(CONTAINERS))
         .then(pl.lit("container"))
@@ -161,7 +168,7 @@ def _prices(
     frame: pl.DataFrame, currency: str, reserved: pl.DataFrame | None, source: str, as_of: str | None
 ) -> pl.DataFrame:
     """Long price table; granularity and minimum are not stated by such lists: whole hours are counted."""
-    common = ["offer_id", "source", "as_of", "confidence", "notes"]
+    common = ["offer_id", "source", "as_of", "confidence", "notes", "interruption_per_month"]
     modes = [
         frame.filter(pl.col(column).is_not_null()).select(
             *common,
@@ -185,5 +192,5 @@ def _prices(
         currency=pl.lit(currency),
         min_hours=pl.lit(0.0),
         granularity_s=pl.lit(3600.0),
-        interruption_per_month=pl.lit(None, pl.Float64),
+        interruption_per_month=pl.when(pl.col("billing") == "spot").then("interruption_per_month"),
     )

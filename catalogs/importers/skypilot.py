@@ -54,6 +54,7 @@ def import_skypilot(path: Path, catalog: Catalog, *, as_of: str | None = None, e
         source=SOURCE,
         as_of=as_of,
         reserved=pl.concat(reserved) if reserved else None,
+        own_names=True,
     )
 
 

@@ -175,7 +175,6 @@ def _solved(frame: pl.DataFrame) -> pl.DataFrame:
     # Disaggregated: prompts take cards of their own, whose time counts against the same replica.
     apart = pl.when("disaggregated").then(pl.col("_prefill")).otherwise(0.0)
     rate = pl.col("cal_e_schedule") / (pl.col("osl") * tpot_s(n) / n + apart)
-    one = pl.lit(1.0)
     figures = ("batch", "in_flight", "rate_req_s", "tpot_s", "ttft_s", "prefill_share", "utilisation")
     served = batch >= 1
     return (
