@@ -6,23 +6,19 @@ commands that need them, so that help and completion stay quick.
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli_options import Asked, Quantity, catalog_option, gives_answer, searches, set_option, takes_problem
+
 if TYPE_CHECKING:
-    from catalogs.catalog import Catalog
-    from problems.load import LoadedProblem
     from solver.report.answer import Answer
 
 PACKAGES = ("problems", "catalogs", "solver")
-FORMS = ("text", "json", "csv", "parquet")
 VALIDATIONS = ("memory", "training", "inference", "power")
 EXAMPLE = "kitout solve problems/lora-70b.yaml"
 
@@ -58,135 +54,6 @@ def refuse_shadows(ctx: click.Context) -> None:
             said = f"kitout: its package {name!r} is {where}; unset PYTHONPATH or leave this folder"
             click.echo(said, err=True)
             ctx.exit(2)
-
-
-# --- options that several commands share ------------------------------------------------------------------
-
-
-class Quantity(click.ParamType[Any]):
-    """An option in the units of the problem file: checked here, passed on as text."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from pydantic import TypeAdapter, ValidationError
-
-        from problems import units
-
-        try:
-            return TypeAdapter(getattr(units, self.name)).validate_python(value)
-        except ValidationError as error:
-            self.fail(str(error.errors()[0]["msg"]).removeprefix("Value error, "), param, ctx)
-
-
-catalog_option = click.option(
-    "--catalog",
-    "overlays",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of your own tables, laid over the catalogue. Repeatable.",
-)
-
-
-def with_options(command: Any, *options: Callable[[Any], Any]) -> Any:
-    """Put options on a command so that they are listed in the order given."""
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
-
-
-set_option = click.option("--set", "settings", multiple=True, metavar="FIELD=VALUE", help="Change a field. Repeatable.")
-
-
-def takes_problem(command: Callable[..., Any]) -> Any:
-    """Give a command its `asked: Asked`: problem, settings, currency and catalogue."""
-
-    @functools.wraps(command)
-    def run(
-        *args: Any,
-        problem: str,
-        settings: Sequence[str],
-        currency: str | None,
-        overlays: Sequence[Path],
-        **rest: Any,
-    ) -> Any:
-        if currency:
-            settings = [*settings, f"currency={currency}"]
-        return command(*args, asked=Asked(problem, tuple(settings), tuple(overlays)), **rest)
-
-    return with_options(
-        run,
-        click.argument("problem"),
-        set_option,
-        click.option("--currency", metavar="CODE", help="Currency of the answer."),
-        catalog_option,
-    )
-
-
-def gives_answer(command: Callable[..., Any]) -> Any:
-    """Give a command its `answer: Answer`: form, place, language, colour."""
-
-    @functools.wraps(command)
-    def run(
-        *args: Any,
-        verbose: bool,
-        form: str | None,
-        output: Path | None,
-        lang: str | None,
-        color: str,
-        quiet: bool,
-        **rest: Any,
-    ) -> Any:
-        from solver.report.answer import Answer, tell_sources
-
-        if verbose:
-            tell_sources(click.get_current_context())
-
-        return command(*args, answer=Answer.open(form, output, lang, color, quiet), **rest)
-
-    return with_options(
-        run,
-        click.option("--format", "form", type=click.Choice(FORMS), help="Form of the answer (default text)."),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Write there; form by suffix.",
-        ),
-        click.option("--lang", type=click.Choice(["en", "zh"]), help="Language of texts (default: the environment's)."),
-        click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True),
-        click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors."),
-        click.option("-v", "--verbose", is_flag=True, help="Say on stderr where each setting is from."),
-    )
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What to work on: problem file (- for stdin), settings over it, folders over the catalogue."""
-
-    problem: str
-    settings: tuple[str, ...]
-    overlays: tuple[Path, ...]
-
-    @property
-    def source(self) -> str | None:
-        """The file as a user may type it again."""
-        return None if self.problem == "-" else self.problem
-
-    def load(self) -> tuple[LoadedProblem, Catalog]:
-        """Read problem and catalogue, and look every name of the one up in the other."""
-        from problems.load import ProblemError, load_problem
-
-        loaded = load_problem(self.problem, self.settings)
-        from catalogs.load import load_catalog
-        from solver.names import unknown_names
-
-        catalog = load_catalog(self.overlays)
-        unknown = unknown_names(loaded, catalog)
-        if unknown:
-            raise ProblemError(unknown)
-        return loaded, catalog
 
 
 # --- commands ---------------------------------------------------------------------------------------------
@@ -252,6 +119,42 @@ def solve(ctx: click.Context, /, asked: Asked, answer: Answer, log: bool, no_pro
         raise RuntimeError("the plan failed its recheck: " + "; ".join(faults))
     give_result(answer, result, asked.source)
     ctx.exit(exit_code(result, wanted.gap if options.gap is None else options.gap))
+
+
+@main.command("what-if")
+@takes_problem
+@click.option(
+    "--vary", multiple=True, metavar="PATH=LO..HI:STEP", help="Field or prices.NAME, range or list. Repeatable."
+)
+@click.option("--sample", multiple=True, metavar="PATH:LAW(..)", help="Draw by lognormal, normal, uniform, triangular.")
+@click.option("-n", "draws", type=click.IntRange(min=1), help="Scenarios to draw (default 200).")
+@click.option("--stress", multiple=True, metavar="PATH=LO..HI", help="Replay the plan with loads times so much.")
+@click.option("--no-breaks", is_flag=True, help="Do not look for the points between where the plan changes.")
+@click.option("--store", type=click.Path(path_type=Path), metavar="DIR", help="Keep answers there; go on from them.")
+@click.option("--cluster", metavar="ADDRESS", help="dask://HOST:PORT or ray, instead of processes here.")
+@searches
+@gives_answer
+@click.pass_context
+def what_if(ctx: click.Context, /, asked: Asked, answer: Answer, no_progress: bool, **how: Any) -> None:
+    """Solve again and again while fields or prices vary: grids, random draws, or one plan under more load.
+
+    For example: --vary limits.power=20kW..60kW:5kW, --vary gpu.power_limit=60%..100%:10%,
+    --sample prices.spot:lognormal(0.3), --stress workloads.*.traffic.rate=1.0..1.5:0.1
+    """
+    loaded, catalog = asked.load()
+    from solver.report.steps import stepwise
+    from solver.report.sweep_text import give_what_if, what_if_code
+    from solver.study import Study
+    from solver.sweep import How
+    from solver.what_if import Wanted, processes
+    from solver.what_if import what_if as run
+
+    study = Study(loaded, catalog, how["seed"], how["time_limit"])
+    wanted = Wanted(how["vary"], how["sample"], how["stress"], how["draws"])
+    at = (processes(how["workers"]), how["cluster"], how["store"], not how["no_breaks"])
+    found = stepwise(lambda tell, stop: run(study, wanted, How(*at, stop, tell)), answer.quiet or no_progress)
+    give_what_if(answer, found)
+    ctx.exit(what_if_code(found, loaded.problem.gap))
 
 
 @main.command()
@@ -346,7 +249,23 @@ def init(output: Path, force: bool, **given: str | None) -> None:
         click.echo(f"{output} written. Next: kitout solve {output}", err=True)
 
 
-@main.group()
+class CatalogCommands(click.Group):
+    """The group of catalogue commands; most of them stand in a module that is loaded when the group is used."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return self.loaded().get(cmd_name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self.loaded())
+
+    def loaded(self) -> dict[str, click.Command]:
+        from solver.report.catalog_commands import add_commands
+
+        add_commands(self, catalog_option, gives_answer)
+        return dict(self.commands)
+
+
+@main.group(cls=CatalogCommands)
 def catalog() -> None:
     """Look into the catalogue of accelerators, offers, servers and parts."""
 
@@ -397,35 +316,6 @@ def show_command(answer: Answer, overlays: tuple[Path, ...], name: str, currency
     answer.give(
         sections_text(sections, currency, view) if answer.form == "text" else sections_bytes(sections, answer.form)
     )
-
-
-@catalog.command("sources")
-@catalog_option
-@gives_answer
-def sources_command(answer: Answer, overlays: tuple[Path, ...]) -> None:
-    """List where the figures are from, how many rows each source gives, and how old they are."""
-    from catalogs.load import load_catalog
-    from catalogs.query import sources
-    from solver.report.give import give_table
-
-    give_table(answer, sources(load_catalog(overlays)))
-
-
-@catalog.command("check")
-@click.option("--strict", is_flag=True, help="Warnings count as faults.")
-@catalog_option
-@gives_answer
-@click.pass_context
-def check_command(ctx: click.Context, answer: Answer, overlays: tuple[Path, ...], strict: bool) -> None:
-    """Look for figures and prices that are allowed but look wrong. Exit code 6 where there are faults."""
-    from catalogs.checks import check
-    from catalogs.load import load_catalog
-    from solver.report.give import give_table
-
-    found = check(load_catalog(overlays))
-    give_table(answer, found)
-    faults = {"error", "warning"} if strict else {"error"}
-    ctx.exit(6 if faults & set(found["severity"]) else 0)
 
 
 @main.command()

@@ -9,9 +9,10 @@ import polars as pl
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """All tables, validated. Columns, units and meaning: the schemas named in `catalogs.schema.TABLES`.
+    """All tables, validated; `prices` with derived commitments and the buyer's own discounts. Columns, units and meaning: the schemas named in `catalogs.schema.TABLES`.
 
-    `sha256` is a hash over the content of all tables, whatever the order of their rows.
+    `sha256` is a hash over the content of all tables, whatever the order of their rows; of large imported
+    tables over their file, which an import sorts.
     """
 
     accelerators: pl.DataFrame
@@ -23,6 +24,7 @@ class Catalog:
     network: pl.DataFrame
     offers: pl.DataFrame
     prices: pl.DataFrame
+    book: pl.DataFrame
     discounts: pl.DataFrame
     spot_interruption: pl.DataFrame
     terms: pl.DataFrame

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import polars as pl
 
+from catalogs.book import apply_book
 from catalogs.cache import read_manifest, read_parquet
 from catalogs.catalog import Catalog
+from catalogs.commitments import derive_commitments
 from catalogs.errors import CatalogError, Issue
 from catalogs.read import nearest, parse_table
 from catalogs.schema import TABLES
@@ -56,7 +58,9 @@ def load_catalog(overlays: Sequence[Path] = ()) -> Catalog:
                 continue
             kept = tables[name].join(rows, on=TABLES[name].primary_key(), how="anti", maintain_order="left")
             tables[name] = pl.concat([kept, rows])
-            sealed.pop(name, None)
+            under, over = sealed.pop(name, None), layer.sealed.get(name)
+            if under and over:
+                sealed[name] = hashlib.sha256(f"{under} under {over}".encode()).hexdigest()
     return _assembled(tables, issues, sealed)
 
 
@@ -132,7 +136,7 @@ def _read_overlay(folder: Path) -> _Layer:
         seal = manifest.seals.get(name)
         whole = seal is not None and seal.file_sha256 == file_sha256(data)
         if path.suffix == ".parquet":
-            found, faults = read_parquet(data, str(path), name)
+            found, faults = read_parquet(data, str(path), name, checked=whole)
         elif whole:
             found, faults = read_sealed(data, str(path), TABLES[name]), []
         else:
@@ -169,4 +173,7 @@ def _assembled(tables: Mapping[str, pl.DataFrame], issues: Sequence[Issue], seal
     for name in sorted(columns):
         content = sealed.get(name) or content_sha256(columns[name], TABLES[name].primary_key())
         digest.update(f"{name} {content}\n".encode())
+    # The hash is of what was read; what follows from it is not hashed twice.
+    prices = pl.concat([columns["prices"], derive_commitments(columns)])
+    columns["prices"] = apply_book(prices, columns["offers"], columns["book"])
     return Catalog(**columns, sha256=digest.hexdigest())

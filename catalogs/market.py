@@ -14,6 +14,7 @@ from catalogs.columns import (
     choice,
     count,
     country,
+    date_text,
     flag,
     number,
     positive,
@@ -100,6 +101,28 @@ class Prices(Sourced):
     def commitment_has_term(cls) -> pl.Expr:  # noqa: N805
         """Reserved and subscription prices state their term."""
         return ~pl.col("billing").is_in(["reserved", "subscription"]) | (pl.col("term_months") > 0)
+
+
+class Book(Sourced):
+    """What a buyer has negotiated: `discount` off the listed price, or a price. `*` stands for any.
+
+    `family`: offers whose name begins with it. The built-in table is empty: contracts stay in the buyer's own overlay.
+    """
+
+    provider = text(key=True)
+    family = text(key=True)
+    offer = text(key=True)
+    billing = choice((*BILLINGS, "*"), key=True)
+    discount = share()
+    price_per_hour = positive()
+    currency = choice(CURRENCIES, nullable=True)
+    valid_until = date_text()
+
+    @dy.rule()
+    def discount_or_price(cls) -> pl.Expr:  # noqa: N805
+        """A row gives a discount or a price, and a price its currency."""
+        discount, price = pl.col("discount").is_not_null(), pl.col("price_per_hour").is_not_null()
+        return (discount != price) & (price == pl.col("currency").is_not_null())
 
 
 class Discounts(Sourced):

@@ -70,8 +70,10 @@ class Section:
     frame: pl.DataFrame
 
 
-def price_list(catalog: Catalog, currency: str = "USD", today: date | None = None) -> pl.DataFrame:
-    """One row per offer and price, unpriced offers included (their price columns are null).
+def price_list(
+    catalog: Catalog, currency: str = "USD", today: date | None = None, only: pl.Expr | None = None
+) -> pl.DataFrame:
+    """One row per offer and price, unpriced offers included (their price columns are null); offers that pass `only`.
 
     Adds `price` [currency/h for the instance], `price_per_gpu_hour` [currency/h] and `age_days` [d] (null:
     the price has no date). Provenance columns are the price's, the offer's where it has none.
@@ -82,11 +84,12 @@ def price_list(catalog: Catalog, currency: str = "USD", today: date | None = Non
         No rate leads to `currency`.
     """
     day = today or date.today()
-    offers = catalog.offers.rename({name: f"offer_{name}" for name in ("source", "as_of", "confidence", "notes")})
+    chosen = catalog.offers if only is None else catalog.offers.filter(only)
+    offers = chosen.rename({name: f"offer_{name}" for name in ("source", "as_of", "confidence", "notes")})
     rows = offers.join(catalog.prices, on="offer_id", how="left", maintain_order="left")
     rows = convert(rows, "price_per_hour", catalog, currency)
     return rows.with_columns(
-        price_per_gpu_hour=pl.col("price") / pl.col("accelerator_count"),
+        price_per_gpu_hour=pl.col("price") / (pl.col("accelerator_count") * pl.col("accelerator_share").fill_null(1.0)),
         price_currency=pl.lit(currency),
         source=pl.coalesce("source", "offer_source"),
         confidence=pl.coalesce("confidence", "offer_confidence"),
@@ -115,8 +118,9 @@ def list_offers(
     """
     if sort not in SORTS:
         raise UnknownName(sort, "sort column", _near(sort, SORTS), hint=f"(one of {', '.join(SORTS)})")
-    rows = price_list(catalog, currency, today)
-    for condition in _conditions(catalog, where or Where()):
+    asked = where or Where()
+    rows = price_list(catalog, currency, today, pl.all_horizontal(pl.lit(True), *_of_offers(catalog, asked)))
+    for condition in _of_prices(asked):
         rows = rows.filter(condition)
     order = [sort, "price_per_gpu_hour", "offer_id", "billing", "term_months"]
     keys = list(dict.fromkeys(order))
@@ -124,13 +128,16 @@ def list_offers(
     return Page(rows if limit is None else rows.head(limit), rows.height)
 
 
-def _conditions(catalog: Catalog, where: Where) -> Iterable[pl.Expr]:
+def _of_offers(catalog: Catalog, where: Where) -> Iterable[pl.Expr]:
+    """What an offer must be."""
     offers = catalog.offers
     if where.gpu is not None:
         names = match_accelerators(catalog, where.gpu)
-        if not names:
+        # Cards that the catalogue does not know are listed under the name that a price list gives them.
+        labelled = pl.col("accelerator").is_null() & (pl.col("label").str.to_lowercase() == where.gpu.lower())
+        if not names and offers.filter(labelled).is_empty():
             raise UnknownName(where.gpu, "accelerator", suggest_accelerators(catalog, where.gpu))
-        yield pl.col("accelerator").is_in(list(names))
+        yield (pl.col("accelerator").is_in(list(names)) | labelled).fill_null(False)
     if where.provider is not None:
         yield pl.col("provider").is_in(_providers(offers, where.provider))
     if where.region is not None:
@@ -141,14 +148,18 @@ def _conditions(catalog: Catalog, where: Where) -> Iterable[pl.Expr]:
         if code not in known and code != "EU":
             raise UnknownName(where.country, "country", _near(code, known), hint=f"(known: {', '.join(known)}, EU)")
         yield pl.col("country").is_in(list(EU) if code == "EU" else [code])
+    if not where.doubtful:
+        yield ~pl.col("doubtful")
+
+
+def _of_prices(where: Where) -> Iterable[pl.Expr]:
+    """What a price must be."""
     if where.billing is not None:
         if where.billing not in BILLINGS:
             raise UnknownName(where.billing, "billing mode", _near(where.billing, BILLINGS))
         yield pl.col("billing") == where.billing
     if where.min_confidence is not None:
         yield trusted(where.min_confidence)
-    if not where.doubtful:
-        yield ~pl.col("doubtful")
 
 
 def trusted(minimum: str) -> pl.Expr:

@@ -24,6 +24,7 @@ TABLES: Mapping[str, type[dy.Schema]] = {
     "network": hardware.Network,
     "offers": market.Offers,
     "prices": market.Prices,
+    "book": market.Book,
     "discounts": market.Discounts,
     "spot_interruption": market.SpotInterruption,
     "terms": market.Terms,

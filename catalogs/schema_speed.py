@@ -113,12 +113,14 @@ class EngineSupport(Sourced):
     """Serving engines and the software stacks they run on; `alias` is a name met in measurements.
 
     `kin` groups engines that stand in for one another where only one was measured: `batching` servers and `local` ones
-    for single streams. `kv_reserve`: share of a request's output that the cache must hold on average when full.
+    for single streams. `version_from`: oldest release that the constants speak for (as in a file's `version`).
+    `kv_reserve`: share of a request's output that the cache must hold on average when full.
     """
 
     alias = text(key=True)
     engine = text()
     software_stack = text(key=True)
+    version_from = text()
     kin = choice(("batching", "local"))
     serves = flag()
     max_batch = count()

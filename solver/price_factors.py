@@ -40,9 +40,7 @@ HARDWARE = (
 )
 
 
-def with_factors(
-    problem: Problem, catalog: Catalog, factors: Iterable[tuple[str, float]]
-) -> tuple[Problem, Catalog]:
+def with_factors(problem: Problem, catalog: Catalog, factors: Iterable[tuple[str, float]]) -> tuple[Problem, Catalog]:
     """Problem and catalogue with the matching prices multiplied (electricity stated by a site included).
 
     Raises
@@ -64,7 +62,11 @@ def _electricity(problem: Problem, catalog: Catalog, factor: float) -> tuple[Pro
         s
         if s.electricity is None
         else s.model_copy(
-            update={"electricity": Money(s.electricity.amount * type(s.electricity.amount)(repr(factor)), s.electricity.currency)}
+            update={
+                "electricity": Money(
+                    s.electricity.amount * type(s.electricity.amount)(repr(factor)), s.electricity.currency
+                )
+            }
         )
         for s in problem.sites
     )
@@ -104,7 +106,7 @@ def _scaled(catalog: Catalog, selector: str, factor: float) -> Catalog:
             continue
         moved = (pl.col(column).cast(pl.Float64) * factor).round(4)
         changes[table] = frame.with_columns(pl.when(hit).then(moved).otherwise(column).alias(column))
-    return replace(catalog, **changes, sha256=_digest(catalog, selector, factor))  # type: ignore[arg-type]
+    return replace(catalog, **changes, sha256=_digest(catalog, selector, factor))
 
 
 def _digest(catalog: Catalog, selector: str, factor: float) -> str:
@@ -121,7 +123,10 @@ def matches(catalog: Catalog, name: str) -> tuple[pl.Series, tuple[str, ...], bo
         Where it names nothing.
     """
     rows = catalog.prices.join(
-        catalog.offers.select("offer_id", "offer", "provider", "accelerator"), on="offer_id", how="left", maintain_order="left"
+        catalog.offers.select("offer_id", "offer", "provider", "accelerator"),
+        on="offer_id",
+        how="left",
+        maintain_order="left",
     )
     offer = (rows["offer"] == name) | (rows["offer_id"] == name)
     if offer.fill_null(False).any():
@@ -152,7 +157,11 @@ def _token(catalog: Catalog, rows: pl.DataFrame, token: str) -> tuple[pl.Series,
     cards = match_accelerators(catalog, token)
     if cards:
         return rows["accelerator"].is_in(list(cards)).fill_null(False), set(cards), False
-    known = [*rows["billing"].unique(), *rows["provider"].drop_nulls().str.to_lowercase().unique(), *catalog.accelerators["accelerator"].str.to_lowercase()]
+    known = [
+        *rows["billing"].unique(),
+        *rows["provider"].drop_nulls().str.to_lowercase().unique(),
+        *catalog.accelerators["accelerator"].str.to_lowercase(),
+    ]
     near = get_close_matches(low, [*known, PURCHASE, ELECTRICITY], n=2)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise BadRequest(

@@ -105,6 +105,9 @@ def run(
     solver.parameters.max_time_in_seconds = max(0.01, time_limit_s)
     # Eight workers are eight strategies: more than there are cores still proves sooner than fewer.
     solver.parameters.num_workers = workers or max(8, os.cpu_count() or 1)
+    if solver.parameters.num_workers == 1:
+        # Alone, the default worker searches almost without the relaxation and can fail on two dozen variables for minutes.
+        solver.parameters.linearization_level = 2
     solver.parameters.random_seed = seed
     solver.parameters.log_search_progress = log
     if deterministic_limit is not None:

@@ -92,6 +92,15 @@ def serving_cases(rows: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
         engine_name=pl.col("engine"),
         engine=pl.col("engine").str.to_lowercase().replace_strict(engines, default=None, return_dtype=pl.String),
     )
+    oldest = catalog.engine_support.group_by(_alias=pl.col("alias").str.to_lowercase()).agg(
+        _oldest=_release(pl.col("version_from")).min()
+    )
+    frame = (
+        frame.with_columns(_alias=pl.col("engine_name").str.to_lowercase())
+        .join(oldest, on="_alias", how="left", maintain_order="left")
+        .with_columns(too_old=(_release(pl.col("version")) < pl.col("_oldest")).fill_null(False))
+        .drop("_alias", "_oldest")
+    )
     # KV precision where not stated: TensorRT-LLM's quantised checkpoints bring an 8-bit cache, others keep 16 bit.
     eight = (pl.col("engine") == "tensorrt-llm") & pl.col("precision").str.contains("^(fp8|nvfp4)")
     frame = frame.with_columns(
@@ -179,6 +188,12 @@ def with_constants(frame: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
         how="left",
         maintain_order="left",
     )
+
+
+def _release(text: pl.Expr) -> pl.Expr:
+    """A release as one number (0.17 -> 17, 1.0 -> 1000); null where the text does not begin with one."""
+    parts = text.str.extract_groups(r"^v?(\d{1,2})\.(\d{1,3})")
+    return parts.struct[0].cast(pl.Int64) * 1000 + parts.struct[1].cast(pl.Int64)
 
 
 def _lengths(frame: pl.DataFrame, lengths: pl.DataFrame) -> pl.DataFrame:
@@ -275,6 +290,8 @@ def _refusal() -> pl.Expr:
         .then(pl.format("model not in the catalogue: {}", pl.col("label").fill_null("not given")))
         .when(pl.col("engine").is_null())
         .then(pl.format("engine not known: {}", pl.col("engine_name").fill_null("not given")))
+        .when("too_old")
+        .then(pl.format("{} {} is older than the releases that the constants speak for", "engine_name", "version"))
         .when(pl.col("precision").is_null())
         .then(pl.format("weight format not known: {}", pl.col("weight_precision").fill_null("not given")))
         .when(pl.col("tp").is_null())

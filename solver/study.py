@@ -95,9 +95,7 @@ class Study:
 
     def compiled(self, loaded: LoadedProblem, catalog: Catalog) -> Candidates:
         """All candidates, features taken from the memo where they did not change."""
-        return build_candidates(
-            loaded.problem, catalog, base_dir(loaded), self.user_measurements, memo=self.memo
-        )
+        return build_candidates(loaded.problem, catalog, base_dir(loaded), self.user_measurements, memo=self.memo)
 
     def search(self, built: PlanModel, share: float = 1.0, stop: threading.Event | None = None) -> Found:
         """Search one model under the study's limits."""
@@ -227,6 +225,8 @@ def number_at(loaded: LoadedProblem, path: str) -> float | None:
     if isinstance(node, bool) or node is None:
         return None
     amount = getattr(node, "amount", node)
+    if path.startswith("limits.budget.") and getattr(node, "currency", "") != loaded.problem.currency:
+        return None  # plans are counted in the problem's currency
     try:
         return float(amount)
     except (TypeError, ValueError):

@@ -141,11 +141,12 @@ def _verdict(case: Case, line: Record | None) -> Record | None:
 
 
 def _verdict_metrics(records: Sequence[Record]) -> Record:
+    """Verdicts given (`n`), right ones, "fits" on rows that ran out of memory; `refused` rows got no verdict."""
     judged = [r for r in records if r["predicted"] is not None]
     right = sum(r["predicted"] == r["measured"] for r in judged)
     wrong_fits = sum(r["predicted"] == "fits" and r["measured"] == "oom" for r in judged)
     return {
-        "n": len(records),
+        "n": len(judged),
         "refused": len(records) - len(judged),
         "right": right,
         "wrong_fits": wrong_fits,

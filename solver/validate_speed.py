@@ -23,6 +23,8 @@ from solver.training_rate_cases import training_cases
 
 Validation = dict[str, Any]
 WORST: Final = 10
+LEAST_HELD: Final = 0.6
+"""Share of its own running batch that a row's tokens/s and time per token must account for."""
 
 
 def validate_inference(rows: pl.DataFrame, catalog: Catalog) -> Validation:
@@ -45,6 +47,21 @@ def validate_inference(rows: pl.DataFrame, catalog: Catalog) -> Validation:
     base = cases.join(
         predicted.select("case_id", "cal_class", *(f"predicted_{q}" for q in QUANTITIES)), on="case_id", how="left"
     ).join(refused, on="case_id", how="left")
+    # Tokens/s x time per token is the number in flight (Little); a row that says otherwise holds no steady state.
+    held = pl.col("output_tokens_per_s_total") * pl.col("tpot_ms") / 1e3 / pl.col("concurrency_or_batch")
+    contradicts = (
+        pl.col("note").fill_null("").str.contains("average running") & (held < LEAST_HELD) & pl.col("reason").is_null()
+    )
+    base = base.with_columns(
+        predicted_output_tokens_per_s=pl.when(~contradicts.fill_null(False)).then("predicted_output_tokens_per_s"),
+        reason=pl.when(contradicts)
+        .then(
+            pl.format(
+                "contradicts itself: tokens/s x TPOT is {}% of its running batch", (held * 100).round(0).cast(pl.Int64)
+            )
+        )
+        .otherwise("reason"),
+    )
     long = pl.concat(
         base.select(
             "case_id",

@@ -80,7 +80,9 @@ def _machines(file: Path, report: ImportReport, encoding: str | None) -> pl.Data
         once.filter(pl.col("spot") == is_spot).select(*MACHINE, FILE, LINE, pl.col("price").alias(name))
         for is_spot, name in ((False, "on_demand"), (True, "spot_price"))
     ]
-    joined = sides[0].join(sides[1], on=MACHINE, how="full", nulls_equal=True, coalesce=True, maintain_order="left_right")
+    joined = sides[0].join(
+        sides[1], on=MACHINE, how="full", nulls_equal=True, coalesce=True, maintain_order="left_right"
+    )
     report.remark("spot row joined to its on-demand row", joined.drop_nulls(["on_demand", "spot_price"]).height)
     with_gpu = pl.col("gpu_count") > 0
     return joined.select(

@@ -6,6 +6,7 @@ some published studies use 720 h. A point that is never reached is None, never i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from solver.features.cost import HOURS_PER_MONTH
@@ -120,6 +121,22 @@ def break_even_months(
     if hours is None or (utilisation <= 0 and hours > 0):
         return None
     return hours / (hours_per_month * utilisation) if hours else 0.0
+
+
+def discounted_break_even_months(net_capex: float, saved_per_month: float, yearly_rate: float = 0.0) -> float | None:
+    """Months until savings at the end of each month pay back what was spent at the start [months]; None if never.
+
+    n = -ln(1 - r capex / saving) / ln(1 + r) with the compound monthly rate r; capex / saving at a rate of zero.
+    """
+    if net_capex <= 0:
+        return 0.0
+    if saved_per_month <= 0:
+        return None
+    rate = monthly_rate(yearly_rate)
+    if abs(rate) < 1e-12:
+        return net_capex / saved_per_month
+    left = 1 - rate * net_capex / saved_per_month
+    return -math.log(left) / math.log(1 + rate) if left > 0 else None
 
 
 def break_even_years(hours: float | None, hours_per_day: float = 24.0) -> float | None:

@@ -7,7 +7,7 @@ real power; a power factor of 1 is assumed unless given, as it nearly is for act
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,9 +18,6 @@ Cooling = Literal["air", "rear_door", "liquid"]
 CONTINUOUS_SHARE = 0.8
 #: Line voltages from here up are line-to-line figures of three-phase supplies; 208 V may be either [V].
 THREE_PHASE_VOLTS = 380.0
-#: Highest rack load by cooling class [kW]: room air, rear-door exchanger, direct liquid. Practice figures (ASHRAE TC 9.9
-#: and vendors' design guides), not physical limits.
-COOLING_KW: dict[Cooling, float] = {"air": 50.0, "rear_door": 80.0, "liquid": 250.0}
 
 
 def default_phases(volts: float) -> int:
@@ -170,18 +167,25 @@ def racks_needed(nodes: float, per_rack: float) -> int:
     return math.ceil(nodes / per_rack - 1e-9)
 
 
-def cooling_class(rack_kw: float) -> Cooling:
-    """Simplest cooling that carries a rack load.
+def cooling_class(rack_kw: float, limits_kw: Mapping[Cooling, float]) -> Cooling:
+    """Cooling class with the lowest limit that carries a rack load.
+
+    Parameters
+    ----------
+    rack_kw : float
+        Load of one rack [kW].
+    limits_kw : mapping
+        Highest rack load by class, as the room or a catalogue states it [kW].
 
     Raises
     ------
     ValueError
-        More than direct liquid cooling carries.
+        More than any class carries.
     """
-    for name, limit in COOLING_KW.items():
+    for name, limit in sorted(limits_kw.items(), key=lambda item: item[1]):
         if rack_kw <= limit:
             return name
-    raise ValueError(f"{rack_kw:g} kW in one rack: more than {max(COOLING_KW.values()):g} kW is not cooled today")
+    raise ValueError(f"{rack_kw:g} kW in one rack: no cooling class carries it")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import polars as pl
+
 Raid = Literal["none", "raid0", "raid1", "raid10", "raid5", "raid6", "raidz1", "raidz2", "raidz3", "ec"]
 
 #: Parity drives per group.
@@ -16,14 +18,6 @@ PARITY: dict[str, int] = {"raid5": 1, "raid6": 2, "raidz1": 1, "raidz2": 2, "rai
 #: Share of usable space that may be filled: flash and parallel file systems slow down beyond it (stas00/ml-engineering,
 #: storage chapter).
 MAX_FILL = 0.8
-#: Bytes per parameter of a saved state by optimizer: weights in bf16, master copy in fp32, and its moments.
-STATE_BYTES: dict[str, float] = {
-    "weights": 2.0,
-    "adamw": 14.0,
-    "adamw_8bit": 8.0,
-    "sgd_momentum": 10.0,
-    "adafactor": 6.0,
-}
 
 
 def raid_share(raid: Raid, drives: int, parity: int = 0) -> float:
@@ -125,25 +119,36 @@ def drives_needed(
     )
 
 
-def checkpoint_tb(params: float, bytes_per_param: float | None = None, optimizer: str = "adamw") -> float:
+def saved_bytes_per_param(optimisers: pl.DataFrame, optimizer: str) -> float:
+    """Bytes per parameter of a saved training state: weights, master copy and moments; gradients are not saved [B].
+
+    Parameters
+    ----------
+    optimisers : pl.DataFrame
+        The catalogue table: optimizer, weight_bytes, master_bytes, state_bytes.
+
+    Raises
+    ------
+    ValueError
+        The table has no such optimizer.
+    """
+    row = optimisers.filter(pl.col("optimizer") == optimizer)
+    if row.is_empty():
+        known = ", ".join(optimisers["optimizer"].to_list())
+        raise ValueError(f"optimizer {optimizer}: known are {known}")
+    return float(row.select(pl.sum_horizontal("weight_bytes", "master_bytes", "state_bytes")).item())
+
+
+def checkpoint_tb(params: float, bytes_per_param: float) -> float:
     """Size of one saved training state [TB].
 
     Parameters
     ----------
     params : float
-        Parameters of the model (trained and frozen ones that are saved).
-    bytes_per_param : float, optional
-        14 by default for AdamW: bf16 weights 2, fp32 master 4, two fp32 moments 8. Gradients are not saved.
-
-    Raises
-    ------
-    ValueError
-        The optimizer is not known and no bytes are given.
+        Parameters that are saved.
+    bytes_per_param : float
+        See `saved_bytes_per_param`: 14 for mixed-precision AdamW, 2 for bf16 weights alone [B].
     """
-    if bytes_per_param is None:
-        if optimizer not in STATE_BYTES:
-            raise ValueError(f"optimizer {optimizer}: known are {', '.join(STATE_BYTES)}; or give bytes per parameter")
-        bytes_per_param = STATE_BYTES[optimizer]
     return params * bytes_per_param / 1e12
 
 

@@ -30,7 +30,7 @@ Z: Final = {"mean": 0.0, "p50": 0.0, "p90": 1.2816, "p95": 1.6449, "p99": 2.3263
 """Standard normal quantiles of the percentiles a service may ask for."""
 TAIL: Final = {"mean": 0.5, "p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01}
 """Share of requests that may wait longer than the stated latency."""
-BISECTIONS: Final = 12
+BISECTIONS: Final = 20
 NEWTON_STEPS: Final = 4
 SLACK: Final = 1.0 + 1e-9
 KEPT_TOKENS: Final = 2048.0
@@ -345,10 +345,12 @@ def _newton(batch: pl.Expr) -> pl.Expr:
 def largest_batch(frame: pl.DataFrame) -> pl.DataFrame:
     """Add `_batch`: the most sequences in flight within memory, the engine's limit, TPOT and TTFT; 0 if one is too many.
 
-    TPOT is solved directly; TTFT rises with the batch, so rows that break it are bisected (on the logarithm).
+    What memory and engine hold is whole; what the latencies allow is a mean over time and may be a fraction, or a faster
+    card could lose a whole sequence to rounding. TPOT is solved directly; TTFT rises with the batch, so rows that break
+    it are bisected (on the logarithm).
     """
     b = pl.col("_batch")
-    frame = frame.with_columns(_cap=batch_limit()).with_columns(_batch=tpot_batch(pl.col("_cap")))
+    frame = frame.with_columns(_cap=batch_limit().floor()).with_columns(_batch=tpot_batch(pl.col("_cap")))
     part = (pl.col("_log_miss") < 0) & (b < pl.col("_cap"))
     if frame.select(part.any()).item():
         mixed = frame.filter(part).with_columns(_batch=b.clip(1.0))
@@ -359,13 +361,11 @@ def largest_batch(frame: pl.DataFrame) -> pl.DataFrame:
             .with_columns(_batch=pl.coalesce("_found", "_batch"))
             .drop("_found")
         )
-    # A hair below a whole number is that number; one sequence may still be too many.
     ok = (tpot_s(b) <= pl.col("tpot_limit_s").fill_null(1e9) * SLACK) & (
         ttft_s(b) <= pl.col("ttft_limit_s").fill_null(1e9) * SLACK
     )
-    frame = frame.with_columns(_batch=(b + 1e-6).floor()).with_columns(
-        _batch=pl.when(pl.col("_cap") >= 1).then(b.clip(1.0)).otherwise(0.0)
-    )
+    # One sequence is the least that runs; whether it keeps the limits is tried below.
+    frame = frame.with_columns(_batch=pl.when(pl.col("_cap") >= 1).then(b.clip(1.0)).otherwise(0.0))
     frame = frame.with_columns(_ok=(b < 1) | ok)
     bad = frame.filter(~pl.col("_ok"))
     if bad.is_empty():
@@ -396,8 +396,7 @@ def largest_batch(frame: pl.DataFrame) -> pl.DataFrame:
         narrow = narrow.with_columns(
             _low=pl.when("_ok").then(middle).otherwise("_low"), _high=pl.when("_ok").then("_high").otherwise(middle)
         )
-    # `_low` is feasible; bisection leaves it a hair under a whole number at times.
-    found = pl.concat([refused, narrow.select("_row", _found=(pl.col("_low").exp() + 1e-3).floor())])
+    found = pl.concat([refused, narrow.select("_row", _found=pl.col("_low").exp())])
     return (
         frame.join(found, on="_row", how="left", maintain_order="left")
         .with_columns(_batch=pl.coalesce("_found", "_batch"))

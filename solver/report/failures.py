@@ -14,6 +14,7 @@ from solver.plan import Result, Status, StopReason
 from solver.report.answer import NoAnswer
 from solver.report.export import NotAResult
 from solver.validate_memory import ValidationError
+from solver.vary import BadRequest
 
 OK, INTERNAL, USAGE, INFEASIBLE, GAP_OPEN, NOTHING_FOUND, CATALOG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 
@@ -32,7 +33,7 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, CatalogError):
         # A table that cannot be read is input like a problem file; CATALOG is for what the catalogue checks find.
         return USAGE, str(error)
-    if isinstance(error, ProblemError | UnknownName | ConfigError | NotAResult | NoAnswer | ValidationError):
+    if isinstance(error, ProblemError | UnknownName | ConfigError | NotAResult | NoAnswer | ValidationError | BadRequest):
         return USAGE, str(error)
     if isinstance(error, TemplateError):
         return USAGE, "\n".join(f"--{name}: {what}" for name, what in error.errors.items())

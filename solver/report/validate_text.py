@@ -103,7 +103,7 @@ def _last(report: Report) -> Iterator[tuple[str, str]]:
     yield "rows", f"{report['n']} with a measured quantity, {report['refused']} declined"
     verdicts = report.get("verdicts") or {}
     if verdicts.get("n"):
-        said = f"{verdicts['right']} of {verdicts['n'] - verdicts.get('refused', 0)} right"
+        said = f"{verdicts['right']} of {verdicts['n']} right"
         yield "fit", f"{said}, {verdicts['wrong_fits']} said to fit that ran out of memory"
     for quantity, found in report["metrics"].items():
         if found.get("under_predicted_share"):

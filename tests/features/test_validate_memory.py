@@ -56,7 +56,7 @@ def test_form_of_the_result() -> None:
     assert rows["kv_bytes_per_token"]["measured"] == rows["kv_bytes_per_token"]["predicted"] == 131072
     assert rows["kv_pool_share_of_card"]["measured"] == pytest.approx(50 / 79.19)
     assert "unknown model" in by_quantity(result, "a2")["weights_gib"]["reason"]
-    assert result["verdicts"]["n"] == 2
+    assert result["verdicts"]["n"] == 1
     assert result["verdicts"]["right"] == 1
     assert result["verdicts"]["wrong_fits"] == 0
     json.dumps(result, allow_nan=False)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from solver.instance import COVERAGE_SLACK, Instance
@@ -45,10 +45,11 @@ def needed(demand: int) -> int:
     return demand - demand // round(1 / COVERAGE_SLACK)
 
 
-def pareto(states: Iterable[State]) -> list[State]:
+def pareto(states: Iterable[State], tick: Callable[[int], None]) -> list[State]:
     """States that no other state beats or equals in every entry."""
     kept: list[State] = []
     for state in sorted(set(states)):
+        tick(len(kept) // 20)
         if not any(all(map(operator.le, other, state)) for other in kept):
             kept.append(state)
     return kept
@@ -83,11 +84,12 @@ def serves(inst: Instance, work: int, period: int, counts: dict[int, int]) -> bo
     return True
 
 
-def minimal_counts(inst: Instance, work: int, period: int) -> Iterator[dict[int, int]]:
+def minimal_counts(inst: Instance, work: int, period: int, tick: Callable[[], None]) -> Iterator[dict[int, int]]:
     """Every vector of replica counts that serves, and would not with its last kind one lower."""
     kinds = [k for k, r in enumerate(inst.replicas) if r.work == work]
 
     def extend(at: int, counts: dict[int, int]) -> Iterator[dict[int, int]]:
+        tick()
         if serves(inst, work, period, counts):
             yield counts
             return
@@ -145,8 +147,7 @@ class _Search:
         total: set[tuple[int, ...]] = {(0,) * (size + 3)}
         for w in range(len(self.inst.services)):
             mine = set()
-            for counts in minimal_counts(self.inst, w, period):
-                self.tick(10)
+            for counts in minimal_counts(self.inst, w, period, self.tick):
                 row = [0] * (size + 3)
                 for k, n in counts.items():
                     replica = self.inst.replicas[k]
@@ -154,15 +155,10 @@ class _Search:
                     for j, value in enumerate(self.amount(replica, period)):
                         row[size + j] += value * n
                 mine.add(tuple(row))
-            small = self._best_of(mine)
-            self.tick(len(total) * len(small))
+            small = pareto(mine, self.tick)
+            self.tick(len(total) * len(small) // 10)
             total = {tuple(a + b for a, b in zip(x, y, strict=True)) for x in total for y in small}
-        return [(row[:size], row[size:]) for row in self._best_of(total)]  # type: ignore[misc]
-
-    def _best_of(self, rows: set[tuple[int, ...]]) -> list[State]:
-        kept = pareto(rows)
-        self.tick(len(rows) * len(kept) // 20)
-        return kept
+        return [(row[:size], row[size:]) for row in pareto(total, self.tick)]  # type: ignore[misc]
 
     def run(self) -> Best | None:
         per_job = [[o for o in self.inst.options if o.work == w] for w in range(len(self.inst.jobs))]
@@ -243,9 +239,9 @@ class _Search:
         for period in self.periods:
             key = (period, free, room)
             if key not in self.memo:
-                self.memo[key] = pareto(self._period(period, free, room))
+                self.memo[key] = pareto(self._period(period, free, room), self.tick)
             both = (self._join(a, b) for a in states for b in self.memo[key])
-            states = pareto(s for s in both if self._within(s))
+            states = pareto((s for s in both if self._within(s)), self.tick)
             self.tick(len(states))
         for state in states:
             watts = (inst.pools[inst.capacities[i].pool].facility_w for i in self.ways)

@@ -1,0 +1,345 @@
+"""Reads a published buying case: the names, units and currencies of its figures, and what only its words state.
+
+A case is ``{kind, question, inputs, expected, tolerance}``. Its figures get one spelling (`canonical`), so that a rule
+asks for `cloud_per_h` whether the case wrote `cloud_usd_per_h` or `rental_rate_eur_per_hour`. A `Sheet` then answers for
+any quantity: from the inputs, by a change of unit, by a rule that derives it, or from the words of the question.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalogs.catalog import Catalog
+
+Value = Any
+"""A figure, or a list or mapping of figures that a rule works through one by one."""
+
+# fmt: off
+CURRENCIES = {
+    "usd": "USD", "dollar": "USD", "dollars": "USD", "eur": "EUR", "euro": "EUR", "gbp": "GBP", "cny": "CNY",
+    "rmb": "CNY", "yuan": "CNY", "jpy": "JPY", "yen": "JPY", "hkd": "HKD", "sgd": "SGD",
+}
+SCALES = {"k": 1e3, "m": 1e6, "wan": 1e4, "": 1.0}
+TOKENS = {
+    "hour": "h", "hr": "h", "hourly": "per_h", "mo": "month", "yr": "year", "yearly": "annual", "kilowatt": "kw",
+    "watt": "w", "watts": "w", "utilization": "utilisation", "utilised": "used", "accelerator": "gpu",
+    "accelerators": "gpus", "cards": "gpus", "pct": "percent", "breakeven": "break_even", "switchport": "switch_port",
+    "avg": "mean", "leaves": "leaf", "leafs": "leaf", "spines": "spine", "cores": "core", "rental": "cloud",
+    "rent": "cloud", "rented": "cloud", "owned": "own", "buy": "own", "onprem": "own", "purchase": "capex",
+    "seconds": "s", "minutes": "min", "gbps": "gbit_s", "tokens_per_s": "tok_s",
+}
+# Whole names, after their words are replaced.
+NAMES = {
+    "capex": ("server", "server_price", "capex_price", "server_cost", "hardware", "hardware_cost", "capital", "capital_cost",
+              "investment", "initial_cost", "upfront_capex", "system_price", "node_capex", "own_capex", "capex_total",
+              "total_capex", "hardware_capex", "list_price"),
+    "own_opex_per_h": ("opex_per_h", "own_per_h", "running_cost_per_h", "own_running_per_h", "operating_per_h",
+                       "own_running_cost_per_h", "own_cost_per_h", "operating_cost_per_h", "own_variable_per_h"),
+    "own_opex_per_month": ("opex_per_month", "own_per_month", "opex_month", "own_opex_month", "running_cost_per_month",
+                           "own_monthly", "opex_monthly"),
+    "own_opex_per_year": ("opex_per_year", "own_per_year", "annual_opex", "opex_annual", "own_opex_annual", "opex_year",
+                          "running_cost_per_year", "own_annual"),
+    "cloud_per_h": ("cloud_rate_per_h", "cloud_price_per_h", "cloud_cost_per_h", "on_demand_per_h", "instance_per_h",
+                    "cloud_rate", "price_per_node_h", "node_per_h", "reserved_per_h", "per_h_cloud", "cloud_node_per_h"),
+    "price_per_gpu_h": ("cloud_per_gpu_h", "per_gpu_h", "gpu_per_h", "price_per_h_gpu", "rate_per_gpu_h", "gpu_h_price",
+                        "cloud_price_per_gpu_h", "price_gpu_h", "per_gpu_per_h", "cloud_per_gpu_per_h",
+                        "price_per_gpu_per_h", "gpu_price_per_h"),
+    "price_per_kwh": ("electricity_per_kwh", "energy_per_kwh", "electricity_price", "electricity", "per_kwh", "tariff",
+                      "power_per_kwh", "energy_price_per_kwh", "price_kwh", "tariff_per_kwh", "electricity_price_per_kwh"),
+    "price_per_gpu": ("gpu_price", "gpu_cost", "per_gpu", "capex_per_gpu", "cost_per_gpu", "gpu_capex", "gpu"),
+    "node_price": ("price_per_node", "node", "node_cost", "server_each", "per_node", "price_per_server"),
+    "nodes": ("servers", "node_count", "gpu_nodes", "dgx", "compute_nodes"),
+    "gpus": ("gpu_count", "n_gpus", "total_gpus", "num_gpus"),
+    "gpus_per_node": ("gpus_per_server", "gpus_per_system", "gpu_per_node"),
+    "nics_per_node": ("ports_per_node", "nic_per_node", "rails", "links_per_node", "node_ports"),
+    "switch_ports": ("radix", "ports_per_switch", "switch_radix", "ports_switch"),
+    "gpu_w": ("w_per_gpu", "gpu_tdp_w", "tdp_w", "watts_per_gpu", "card_w"),
+    "node_kw": ("kw_per_node", "kw_per_system", "server_kw", "node_power_kw", "system_kw", "kw_per_server"),
+    "node_ru": ("node_units", "ru_per_node", "u_per_node", "node_u", "server_ru", "server_u"),
+    "rack_units": ("rack_u", "rack_ru", "ru"),
+    "host_w": ("host_overhead_w", "overhead_w", "other_w", "server_overhead_w", "host_and_network_w"),
+    "residual": ("residual_value", "salvage", "resale", "salvage_value", "resale_value"),
+    "horizon_years": ("years", "term_years", "life_years", "lifetime_years", "useful_life_years", "period_years"),
+    "months": ("term_months", "horizon_months", "contract_months", "duration_months"),
+    "hours_per_month": ("h_per_month", "month_h", "month_hours"),
+    "hours_per_day": ("h_per_day", "duty_hours_per_day", "daily_hours", "use_hours_per_day"),
+    "hours_per_year": ("h_per_year", "annual_hours"),
+    "utilisation": ("use", "duty", "load_factor", "use_share", "util", "mean_utilisation", "load"),
+    "monthly": ("monthly_cost", "total_month", "total_monthly", "cost_per_month", "monthly_total", "price_per_month", "per_month"),
+    "annual": ("annual_cost", "per_year", "price_per_year", "cost_per_year", "total_annual", "annual_total", "year"),
+    "total": ("total_cost", "cost_total", "tco", "tco_total", "grand_total", "total_capital_cost", "total_price"),
+    "break_even_hours": ("break_even_h", "payback_h", "payback_hours"),
+    "break_even_months": ("payback_months", "break_even_month", "payback_month"),
+    "break_even_years": ("payback_years", "break_even_year", "payback"),
+    "break_even_days": ("payback_days",),
+    "break_even_utilisation": ("break_even_use", "utilisation_break_even", "break_even_utilisation_share",
+                               "break_even_share"),
+    "max_fill": ("fill", "fill_share", "max_utilisation", "fill_limit", "fill_rule"),
+    "needed_tb": ("usable_needed_tb", "required_tb", "need_tb", "data_tb", "usable_tb_needed", "dataset_tb"),
+    "discount_rate": ("interest", "interest_rate", "rate", "wacc", "yearly_rate", "annual_rate", "financing_rate", "apr"),
+    "storage_month": ("storage_per_month", "storage_monthly"),
+    "leaf": ("leaf_switches", "n_leaf"),
+    "spine": ("spine_switches", "n_spine"),
+    "core": ("core_switches", "super_spine", "n_core"),
+    "switches": ("switch_count", "total_switches", "switches_total", "n_switches"),
+    "cables_node_leaf": ("cables_host_leaf", "node_leaf_cables", "cables_compute_leaf", "node_cables"),
+    "cables_leaf_spine": ("leaf_spine_cables",),
+    "cables_spine_core": ("spine_core_cables",),
+    "optics": ("transceivers", "transceiver_count"),
+    "params": ("parameters", "n_params", "model_params"),
+    "dense_pflops": ("dense_fp16_pflops", "dense_bf16_pflops", "peak_pflops", "pflops_per_gpu", "dense_fp8_pflops"),
+    "peak_flops": ("peak_flop_s", "flops_per_gpu"),
+    "psu_efficiency": ("supply_efficiency", "psu_eff", "efficiency"),
+    "energy_kwh": ("kwh",),
+    "derate": ("derating", "continuous_share", "derate_factor"),
+    "upfront": ("upfront_cost", "upfront_price"),
+    "cloud_total": ("total_cloud", "cloud_cost", "cloud_total_cost"),
+    "own_total": ("total_own", "own_cost", "own_tco", "own_total_cost"),
+    "power_from_w": ("from_w", "cap_from_w", "stock_w", "old_w"),
+    "power_to_w": ("to_w", "cap_to_w", "new_w", "cap_w", "power_cap_w"),
+    "speedup": ("speed_ratio", "speed_up"),
+    "price_ratio": ("cost_multiple", "price_multiple"),
+    "setup_one_time": ("setup", "one_time_setup", "setup_cost", "installation"),
+    "discount_share": ("discount",),
+}
+# fmt: on
+SYNONYM = {alias: name for name, aliases in NAMES.items() for alias in aliases}
+
+UNITS: tuple[dict[str, float], ...] = (
+    {"w": 1.0, "kw": 1e3, "mw": 1e6},
+    {"gb": 1.0, "tb": 1e3, "pb": 1e6},
+    {"gb_s": 1.0, "mb_s": 1e-3, "tb_s": 1e3, "gbit_s": 0.125},
+    {"s": 1.0, "min": 60.0, "h": 3600.0, "hours": 3600.0, "days": 86400.0},
+    {"share": 1.0, "percent": 0.01},
+)
+
+
+class MissingQuantityError(Exception):
+    """A rule asked for a quantity that the case neither gives nor lets one derive."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A figure's name: canonical spelling, currency if one is in it, and the scale of that (k, m)."""
+
+    canonical: str
+    currency: str | None = None
+    scale: float = 1.0
+
+
+def canonical(name: str) -> Name:
+    """Give a figure's name its one spelling: words replaced, currency taken out, known synonyms joined."""
+    words: list[str] = []
+    currency, scale = None, 1.0
+    for word in name.lower().replace("-", "_").replace("/", "_per_").split("_"):
+        found = re.fullmatch(rf"(k|m|wan)?({'|'.join(CURRENCIES)})", word)
+        if found and currency is None:
+            currency, scale = CURRENCIES[found[2]], SCALES[found[1] or ""]
+            if not words:
+                words.append("price")
+        elif word:
+            words.append(TOKENS.get(word, word))
+    spelled = re.sub(r"_+", "_", "_".join(words))
+    spelled = re.sub(r"^price_(?=per_(month|year)$)", "", spelled)
+    if currency is None and spelled == "gpu":
+        return Name("gpu")  # the card's name, not its price
+    return Name(SYNONYM.get(spelled, spelled), currency, scale)
+
+
+def over(function: Callable[..., Any], *values: Value) -> Value:
+    """Apply a scalar function to figures, lists and mappings alike; a shorter value stands for each element.
+
+    Raises
+    ------
+    MissingQuantityError
+        Two lists differ in length.
+    """
+    for value in values:
+        if isinstance(value, Mapping):
+            return {k: over(function, *(v[k] if isinstance(v, Mapping) else v for v in values)) for k in value}
+    lengths = {len(v) for v in values if isinstance(v, list)}
+    if not lengths:
+        return function(*values)
+    if len(lengths) > 1:
+        raise MissingQuantityError("lists of one length")
+    return [over(function, *(v[i] if isinstance(v, list) else v for v in values)) for i in range(lengths.pop())]
+
+
+def total(values: Iterable[Value]) -> Value:
+    """Sum of figures and lists."""
+    out: Value = 0.0
+    for value in values:
+        out = over(lambda a, b: a + b, out, value)
+    return out
+
+
+def numbers(value: Value) -> bool:
+    """True for a figure, or a list or mapping of nothing but figures."""
+    if isinstance(value, list):
+        return bool(value) and all(numbers(v) for v in value)
+    if isinstance(value, Mapping):
+        return bool(value) and all(numbers(v) for v in value.values())
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+Rule = Callable[["Sheet", re.Match[str]], Value]
+
+
+@dataclass(frozen=True)
+class RuleEntry:
+    """One way to derive the quantities whose names match a pattern, for some kinds of case or for all."""
+
+    pattern: re.Pattern[str]
+    kinds: frozenset[str]
+    derive: Rule
+
+
+class RuleBook:
+    """Rules in the order in which they are tried; those for a kind before those for all."""
+
+    def __init__(self) -> None:
+        self.entries: list[RuleEntry] = []
+
+    def rule(self, pattern: str, *kinds: str) -> Callable[[Rule], Rule]:
+        """Register a function (sheet, match) -> value for names that match the whole pattern."""
+
+        def register(function: Rule) -> Rule:
+            self.entries.append(RuleEntry(re.compile(pattern), frozenset(kinds), function))
+            return function
+
+        return register
+
+    def matching(self, name: str, kind: str) -> Iterable[tuple[RuleEntry, re.Match[str]]]:
+        """Rules for a quantity."""
+        found = [(e, m) for e in self.entries if (not e.kinds or kind in e.kinds) and (m := e.pattern.fullmatch(name))]
+        return sorted(found, key=lambda item: not item[0].kinds)
+
+
+@dataclass
+class Sheet:
+    """What a case gives, and all that follows from it by the rules."""
+
+    kind: str
+    given: dict[str, Value]
+    text: str
+    rules: RuleBook
+    catalog: Catalog | None = None
+    others: Callable[[str, str], Value] | None = None  # (name of another case, quantity) -> its value
+    asked: set[str] = field(default_factory=set)
+    _open: set[str] = field(default_factory=set)
+    _known: dict[str, Value] = field(default_factory=dict)
+
+    def has(self, *names: str) -> bool:
+        """True if any of the names is given (not: derivable)."""
+        return any(name in self.given for name in names)
+
+    def get(self, *names: str, default: Value = None) -> Value:
+        """First of some quantities that is given or derivable, else the default."""
+        for name in names:
+            try:
+                return self.need(name)
+            except MissingQuantityError:
+                continue
+        return default
+
+    def number(self, *names: str) -> float:
+        """First of some quantities, as one number.
+
+        Raises
+        ------
+        MissingQuantityError
+            None of them is known, or it is a list.
+        """
+        for name in names:
+            value = self.get(name)
+            if isinstance(value, int | float):
+                return float(value)
+        raise MissingQuantityError(names[0])
+
+    def need(self, name: str) -> Value:
+        """Give a quantity: given, converted, derived or read from the words.
+
+        Raises
+        ------
+        MissingQuantityError
+            There is no way to it.
+        """
+        if name in self.given:
+            return self.given[name]
+        if name in self._known:
+            return self._known[name]
+        if name in self._open:
+            raise MissingQuantityError(name)
+        self._open.add(name)
+        try:
+            value = self._derive(name)
+        finally:
+            self._open.discard(name)
+        # What was found while other quantities were being worked out may have missed a way that goes through them.
+        if not self._open:
+            self._known[name] = value
+        return value
+
+    def _derive(self, name: str) -> Value:
+        if name not in self.asked:  # what a case asks for may share its name with an input in another unit
+            for sibling, factor in unit_siblings(name):
+                if sibling in self.given:
+                    return over(lambda v, f=factor: v * f, self.given[sibling])
+        lacking = ""
+        for entry, match in self.rules.matching(name, self.kind):
+            try:
+                return entry.derive(self, match)
+            except MissingQuantityError as error:
+                lacking = lacking or str(error)
+        if (read := from_words(name, self.text)) is not None:
+            return read
+        for sibling, factor in unit_siblings(name):
+            try:
+                return over(lambda v, f=factor: v * f, self.need(sibling))
+            except MissingQuantityError:
+                continue
+        raise MissingQuantityError(lacking or name)
+
+
+def unit_siblings(name: str) -> list[tuple[str, float]]:
+    """The same quantity in other units: name and the factor from that unit to this one."""
+    out = []
+    for family in UNITS:
+        for unit, size in family.items():
+            if name == unit or name.endswith(f"_{unit}"):
+                stem = name[: -len(unit)]
+                out += [(stem + other, worth / size) for other, worth in family.items() if other != unit]
+        if out:
+            break
+    return out
+
+
+NUMBER = r"\d[\d,]*(?:\.\d+)?"
+LISTED = rf"({NUMBER}(?:\s*(?:,|and|or|to|,\s*and)\s*{NUMBER})*)"
+# Quantities that cases state in words only.
+WORDS: dict[str, str] = {
+    "hours_per_day": rf"{LISTED}\s*(?:h|hours?)\s*(?:of use\s*)?(?:a|per|/)\s*day",
+    "interruptions_per_h": rf"{LISTED}\s*%\s*per\s*hour",
+    "budget_units": rf"\(({NUMBER})\s*units\)",
+    "gpus_per_node": rf"({NUMBER})[- ]GPU (?:node|server|system|machine)",
+}
+PERCENT = frozenset({"interruptions_per_h"})
+
+
+def from_words(name: str, text: str) -> Value:
+    """Read a quantity from the words of a case, where it is one that cases state so; None if it is not there."""
+    if name == "phases":
+        if re.search(r"three[- ]phase|3[- ]phase", text, re.IGNORECASE):
+            return 3
+        return 1 if re.search(r"single[- ]phase|1[- ]phase", text, re.IGNORECASE) else None
+    pattern = WORDS.get(name)
+    found = re.search(pattern, text, re.IGNORECASE) if pattern else None
+    if found is None:
+        return None
+    values = [float(v.replace(",", "").rstrip(".")) for v in re.findall(rf"{NUMBER}", found[1].replace(", ", " "))]
+    if name in PERCENT:
+        values = [v / 100.0 for v in values]
+    return values[0] if len(values) == 1 else values
