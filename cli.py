@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from solver.report.answer import Answer
 
 PACKAGES = ("problems", "catalogs", "solver")
-VALIDATIONS = ("memory", "training", "inference", "power")
+VALIDATIONS = ("memory", "training", "inference", "power", "tco")
 EXAMPLE = "kitout solve problems/lora-70b.yaml"
 
 
@@ -119,6 +119,33 @@ def solve(ctx: click.Context, /, asked: Asked, answer: Answer, log: bool, no_pro
         raise RuntimeError("the plan failed its recheck: " + "; ".join(faults))
     give_result(answer, result, asked.source)
     ctx.exit(exit_code(result, wanted.gap if options.gap is None else options.gap))
+
+
+@main.command()
+@takes_problem
+@click.option("--axes", required=True, metavar="A,B[,C]", help="Of cost, power, carbon, time, latency, risk.")
+@click.option("--points", type=click.IntRange(min=0), default=12, show_default=True, help="At most; 0 for all.")
+@click.option("--near", type=Quantity("Ratio"), metavar="SHARE", help="Also plans of another kind within, e.g. 5%.")
+@searches
+@gives_answer
+@click.pass_context
+def pareto(ctx: click.Context, /, asked: Asked, answer: Answer, axes: str, no_progress: bool, **how: Any) -> None:
+    """List the plans that no other plan beats on two or three counts, each proved.
+
+    For example: --axes cost,power --near 5%
+    """
+    loaded, catalog = asked.load()
+    from solver.axes import parse_axes
+    from solver.pareto import pareto as run
+    from solver.report.front_text import front_code, give_front
+    from solver.report.steps import stepwise
+    from solver.study import Study
+
+    study = Study(loaded, catalog, how["seed"], how["time_limit"])
+    at = (study, parse_axes(axes), how["points"], how["near"])
+    found = stepwise(lambda tell, stop: run(*at, stop, tell), answer.quiet or no_progress)
+    give_front(answer, found)
+    ctx.exit(front_code(found))
 
 
 @main.command("what-if")
@@ -363,11 +390,21 @@ def size(answer: Answer, overlays: tuple[Path, ...], model: str, gpus: tuple[str
 @catalog_option
 @gives_answer
 def validate(answer: Answer, overlays: tuple[Path, ...], kind: str, file: Path) -> None:
-    """Set what the models predict beside the measurements of a CSV FILE: error by row, by group, and over all."""
+    """Set what the models predict beside the measurements of a CSV FILE: error by row, by group, and over all.
+
+    KIND tco works out the published buying cases of a JSON FILE and says which agree with the values stated there.
+    """
     from catalogs.load import load_catalog
+    from solver.report.tco_text import cases_bytes, render_cases
     from solver.report.validate_text import render_validation, validation_bytes
+    from solver.validate_tco import validate_tco
     from solver.validations import run_validation
 
+    if kind == "tco":
+        cases, view = validate_tco(load_catalog(overlays), file), answer.view()
+        shown = render_cases(f"tco: {file}", cases, view) if answer.form == "text" else cases_bytes(cases, answer.form)
+        answer.give(shown)
+        return
     found = run_validation(kind, load_catalog(overlays), file)
     text = answer.form == "text"
     title = f"{kind}: {file}"

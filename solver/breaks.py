@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -9,7 +10,7 @@ from decimal import Decimal
 from solver.binding import limits_of
 from solver.candidates import reduced
 from solver.constraints import Context, Expr, money, total
-from solver.implied import is_limit
+from solver.implied import CEILING, is_limit, used
 from solver.model import build_model
 from solver.plan import Result, Status
 from solver.scaling import Scaled, scale
@@ -94,6 +95,8 @@ class Breaks:
         """Break points between two neighbours whose plans differ, in rising order of the field."""
         if countable(field):
             return self._exact(field, low, high, others)
+        if field == CEILING:
+            return self._states(low, high, others)
         return self._bisected(field, low, high, others)
 
     def _exact(
@@ -123,6 +126,25 @@ class Breaks:
             if _same(below, low[1]):
                 break
             above_scenario, above = below_scenario, below
+        return found[::-1]
+
+    def _states(
+        self, low: tuple[Scenario, Result], high: tuple[Scenario, Result], others: dict[str, str]
+    ) -> list[BreakPoint]:
+        """Power states are few: the plan of the looser end holds down to the highest cap that it uses."""
+        found: list[BreakPoint] = []
+        floor = number_at(self.study.at(low[0])[0], CEILING)
+        assert floor is not None
+        scenario, above = high
+        for _ in range(MOST_PER_STEP):
+            at = used(above, CEILING, self.study.catalog) if above.cost is not None else None
+            if self.stopped() or at is None or at <= floor or _same(above, low[1]):
+                break
+            at = math.ceil(at * 1e4) / 1e4
+            scenario = with_value(self.study, scenario, CEILING, at - 1e-4)
+            below = low[1] if at - 1e-4 <= floor else self.study.solve(scenario, self.stop)
+            found.append(_break(CEILING, others, (at, at), (below, above), exact=True))
+            above = below
         return found[::-1]
 
     def _bisected(

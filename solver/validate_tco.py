@@ -1,7 +1,7 @@
 """`kitout validate tco FILE.json`: published buying cases worked out again, each beside the value it states.
 
-A case is computed from its kind and the names of its inputs by the rules of `solver.tco_money` and
-`solver.tco_machines`, which call the public functions of `solver.features`; its id decides nothing.
+A case is computed from its kind and the names of its inputs by the rules of `solver.tco_rules`, which
+call the public functions of `solver.features`; its id decides nothing.
 """
 
 from __future__ import annotations
@@ -15,24 +15,15 @@ from typing import Any
 import polars as pl
 
 from catalogs.catalog import Catalog
-from solver.tco_machines import MACHINES
-from solver.tco_money import MONEY
-from solver.tco_terms import MissingQuantityError, RuleBook, Sheet, Value, canonical, numbers, over
+from solver.tco_rules import RULES
+from solver.tco_rules.names import canonical
+from solver.tco_rules.sheet import MissingQuantityError, Sheet, Value, numbers, over
 from solver.validate_memory import ValidationError
 
 Record = dict[str, Any]
 EXACT = 1e-9
 """Relative room of a tolerance of zero, for sums of floats."""
 NEVER = frozenset({"never", "none", "inf", "infinity"})
-
-
-def _rules() -> RuleBook:
-    book = RuleBook()
-    book.entries = [*MONEY.entries, *MACHINES.entries]
-    return book
-
-
-RULES = _rules()
 
 
 def read_cases(path: Path) -> list[Record]:
@@ -113,9 +104,11 @@ def validate_tco_cases(catalog: Catalog, cases: Sequence[Mapping[str, Any]]) -> 
 def sheet_of(catalog: Catalog, case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]] = ()) -> Sheet:
     """Give a case's figures their spelling and one currency, and lay the rules beside them."""
     currency = _currency(case)
-    given = {}
+    given, money = {}, []
     for key, value in case["inputs"].items():
         name = canonical(key)
+        if name.currency and numbers(value):
+            money.append(name.canonical)
         if numbers(value) and (name.scale != 1.0 or (name.currency and name.currency != currency)):
             rate = _exchange(catalog, case, name.currency, currency) * name.scale
             value = over(lambda v, r=rate: v * r, value)
@@ -126,7 +119,7 @@ def sheet_of(catalog: Catalog, case: Mapping[str, Any], cases: Sequence[Mapping[
         return _other(catalog, case, cases, name, quantity)
 
     asked = {canonical(key).canonical for key in case["expected"]}
-    return Sheet(str(case["kind"]), given, words, RULES, catalog, others, asked)
+    return Sheet(str(case["kind"]), given, words, RULES, catalog, others, asked, money)
 
 
 def _currency(case: Mapping[str, Any]) -> str | None:
@@ -169,7 +162,9 @@ def _other(
 
 def _judge(catalog: Catalog, case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> Record:
     expected: dict[str, Any] = case["expected"]
-    got, lacking, facts = {}, {}, {}
+    got: Record = {}
+    lacking: dict[str, str] = {}
+    facts: dict[str, str] = {}
     # A file may say which of its figures can be recomputed; the others are facts of the case.
     recomputable = set(case.get("recomputed") or expected)
     try:
@@ -210,8 +205,6 @@ def _work_out(sheet: Sheet, key: str) -> tuple[Value, str | None]:
         value = sheet.need(name.canonical)
     except MissingQuantityError as error:
         return None, str(error)
-    except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:
-        return None, str(error) or type(error).__name__
     if name.scale != 1.0 and numbers(value):
         value = over(lambda v: v / name.scale, value)
     return value, None
@@ -270,7 +263,7 @@ def _room(edge: float, tolerance: tuple[float, float], got: float, *, below: boo
     return got >= edge - slack if below else got <= edge + slack
 
 
-def case_rows(report: Record) -> pl.DataFrame:
+def case_rows(report: Mapping[str, Any]) -> pl.DataFrame:
     """Cases as flat rows for CSV and Parquet: id, kind, within, reason, expected and got as JSON text."""
     rows = [
         {

@@ -42,7 +42,7 @@ def what_if(study: Study, wanted: Wanted, how: How) -> Sweep | Stress:
         raise BadRequest("--stress replays one fixed plan: give it alone, once")
     if wanted.draws is not None and not laws:
         raise BadRequest("-n counts scenarios drawn: give --sample PATH:LAW(..) with it")
-    paths = [x.path for x in (*varied, *laws)]
+    paths = [*(v.path for v in varied), *(law.path for law in laws)]
     twice = sorted({p for p in paths if paths.count(p) > 1})
     if twice:
         raise BadRequest(f"{', '.join(twice)}: varied twice")

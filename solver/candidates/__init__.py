@@ -13,6 +13,7 @@ from catalogs.catalog import Catalog
 from catalogs.labels import COUNT_TOLERANCE
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName, Serve, Workload
 from solver.candidates.jobs import batch_options, fixed_options, training_options
+from solver.candidates.memo import Made, Memo, technical
 from solver.candidates.money import (
     Terms,
     held_capacity,
@@ -22,16 +23,15 @@ from solver.candidates.money import (
     site_frame,
     with_watts,
 )
-from solver.candidates.memo import Made, Memo, technical
 from solver.candidates.pools import build_pools
 from solver.candidates.reduce import reduce_options, reduce_pools, reduce_replicas
 from solver.candidates.serving import serving_candidates
-from solver.candidates.terms import Period, Rule, effective_rules, load_periods
+from solver.candidates.terms import HOURS_PER_MONTH, Period, Rule, effective_rules, load_periods
 from solver.features.speed_tables import SpeedTables
 
 __all__ = ["Candidates", "Memo", "build_candidates", "reduced"]
 
-COUNTED = {"time": ["duration_h"], "power": ["draw_w"], "carbon": ["carbon"], "risk": ["risk"], "latency": []}
+COUNTED = {"time": ["duration_h"], "power": ["draw_w"], "carbon": ["carbon"], "risk": ["risk"], "latency": ["latency"]}
 """What an option is compared by, beside money, where an axis or objective counts it."""
 
 
@@ -185,10 +185,14 @@ def reduced(
                 .with_columns(draw_w=pl.col("node_w") * pl.col("nodes"))
                 .drop("node_w")
             )
+            if "risk" in extra:
+                options = with_risk(options, pools)
             free = pools.filter(pl.col("node_limit").is_null())["pool"]
-            options = reduce_options(options, free, extra)
+            options = reduce_options(options, free, [c for c in extra if c != "latency"])
         if not replicas.is_empty():
-            replicas = reduce_replicas(replicas)
+            if "latency" in extra:
+                replicas = with_latency(replicas, found.problem)
+            replicas = reduce_replicas(replicas, extra)
         pooled = options if options.is_empty() else options.filter("pooled")
         in_use = _names(replicas, pooled)
         lost = reduce_pools(
@@ -217,6 +221,32 @@ def reduced(
         rules=found.rules,
         assumed=found.assumed,
         unserved=tuple(w.name for w in found.problem.workloads if w.name not in _works(replicas, options)),
+    )
+
+
+def with_latency(replicas: pl.DataFrame, problem: Problem) -> pl.DataFrame:
+    """Add latency: what a request of the workload's mean output takes on a replica, TTFT + tokens x TPOT [s].
+
+    Null where the replica's rate was measured without latencies.
+    """
+    works = [w for w in problem.workloads if isinstance(w, Serve)]
+    tokens = {w.name: sum(b.osl * b.share for b in w.traffic.buckets) for w in works}
+    osl = pl.col("work").replace_strict(tokens, return_dtype=pl.Float64)
+    missing = [pl.lit(None, pl.Float64).alias(c) for c in ("ttft_s", "tpot_s") if c not in replicas.columns]
+    return replicas.with_columns(missing).with_columns(latency=pl.col("ttft_s") + pl.col("tpot_s") * osl)
+
+
+def with_risk(options: pl.DataFrame, pools: pl.DataFrame) -> pl.DataFrame:
+    """Add risk: interruptions to expect in one run of a hired option; 0 where it is not spot."""
+    rate = pools.select("pool", each="interruption_per_month")
+    hours = pl.col("duration_h") / HOURS_PER_MONTH
+    return (
+        options.drop("risk", strict=False)
+        .join(rate, on="pool", how="left")
+        .with_columns(
+            risk=pl.when("pooled").then(0.0).otherwise(pl.col("each").fill_null(0.0) * pl.col("nodes") * hours)
+        )
+        .drop("each")
     )
 
 

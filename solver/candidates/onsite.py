@@ -335,9 +335,9 @@ def _under_ceiling(found: Pools, cards: pl.DataFrame, ceiling: float) -> Pools:
     """Take out pools whose cards may draw more than `ceiling` of their rated power."""
     rated = cards.select("accelerator", "tdp_w")
     marked = found.pools.join(rated, on="accelerator", how="left")
-    draws = pl.coalesce("power_limit_w", "tdp_w")
     # A limit is set in whole watts; rounding it is no breach.
-    over = (pl.col("gpus") > 0) & ((draws > pl.col("tdp_w") * ceiling + 0.5) | pl.col("tdp_w").is_null())
+    within = (pl.col("power_limit_w") <= pl.col("tdp_w") * ceiling + 0.5).fill_null(False)
+    over = (pl.col("gpus") > 0) & ~within
     gone = marked.filter(over)
     kept = found.pools.filter(~pl.col("pool").is_in(gone["pool"].implode()))
     dropped = gone.select(item="pool", reason=pl.lit("cards may draw more than allowed (policy.gpu_power_limit)"))

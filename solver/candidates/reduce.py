@@ -12,12 +12,18 @@ from collections.abc import Sequence
 import polars as pl
 
 
-def reduce_replicas(replicas: pl.DataFrame) -> pl.DataFrame:
+def _never_null(column: str) -> pl.Expr:
+    """A latency that is not known counts as the worst."""
+    return pl.col(column).fill_null(float("inf"))
+
+
+def reduce_replicas(replicas: pl.DataFrame, extra: Sequence[str] = ()) -> pl.DataFrame:
     """Drop a replica kind where k smaller ones of the same pool together take no more GPUs and serve at least as much.
 
     `replicas` : work, pool, gpus, nodes, rates (list), extra_w, energy and `row` (a stable key).
     """
-    left = replicas.select("work", "pool", "row", "gpus", "rates", "energy")
+    slow = [c for c in extra if c == "latency"]
+    left = replicas.select("work", "pool", "row", "gpus", "rates", "energy", *slow)
     pairs = left.join(left, on=["work", "pool"], suffix="_a").filter(
         (pl.col("row") != pl.col("row_a"))
         & (pl.col("gpus_a") <= pl.col("gpus"))
@@ -27,6 +33,9 @@ def reduce_replicas(replicas: pl.DataFrame) -> pl.DataFrame:
     gain = (pl.col("rates_a") * fold - pl.col("rates")).list
     as_good = (gain.min() >= 0) & (pl.col("energy_a") * fold <= pl.col("energy") * (1 + 1e-12))
     better = (gain.max() > 0) | (pl.col("energy_a") * fold < pl.col("energy")) | (pl.col("gpus_a") < pl.col("gpus"))
+    for column in slow:
+        as_good &= _never_null(f"{column}_a") <= _never_null(column)
+        better |= _never_null(f"{column}_a") < _never_null(column)
     beaten = pairs.filter(as_good & (better | (pl.col("row_a") < pl.col("row"))))
     return replicas.join(beaten.select("row").unique(), on="row", how="anti")
 
@@ -133,7 +142,12 @@ def _beaten(
 ) -> pl.Series:
     """Pools beaten by another of the same size, place and `alike` columns, but those `kept` in any case."""
     place = pl.col("site").fill_null("")
-    left = pools.select("pool", "gpus", place.alias("place"), "spot", "it_w", "facility_w", "node_limit", *alike)
+    loses = (
+        pl.col("interruption_per_month").fill_null(0.0).alias("loses")
+        if "risk" in extra
+        else pl.lit(0.0).alias("loses")
+    )
+    left = pools.select("pool", "gpus", place.alias("place"), "spot", "it_w", "facility_w", "node_limit", loses, *alike)
     # Necessary in any case, and cheap to test: the least cost of a node, and per workload the most work per GPU.
     least = capacity.group_by("pool").agg(least=pl.col("costs").list.sum().min())
     able = _ability(replicas, pooled)
@@ -147,6 +161,7 @@ def _beaten(
             (pl.col("pool") != pl.col("pool_a"))
             & ~pl.col("pool").is_in(kept.implode())
             & pl.col("node_limit_a").is_null()
+            & (pl.col("loses_a") <= pl.col("loses"))
             & (pl.col("it_w_a") <= pl.col("it_w"))
             & (pl.col("facility_w_a") <= pl.col("facility_w"))
             & (pl.col("least_a").fill_null(float("inf")) <= pl.col("least").fill_null(float("inf"))),
@@ -216,15 +231,16 @@ def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
 def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> pl.DataFrame:
     if replicas.is_empty():
         return pl.DataFrame(schema={"pool": pl.String, "pool_a": pl.String, "row": pl.UInt32})
-    kinds = replicas.select(
-        "work", "pool", "row", "gpus", "rates", "energy", *("carbon" for e in extra if e == "carbon")
-    )
+    counted = [e for e in extra if e in ("carbon", "latency")]
+    kinds = replicas.select("work", "pool", "row", "gpus", "rates", "energy", *counted)
     both = pairs.join(kinds, on="pool").join(kinds.rename({"pool": "pool_a"}), on=["pool_a", "work"], suffix="_a")
     both = both.filter((pl.col("gpus_a") <= pl.col("gpus")) & (pl.col("gpus") % pl.col("gpus_a") == 0))
     fold = pl.col("gpus") // pl.col("gpus_a")
     able = ((pl.col("rates_a") * fold - pl.col("rates")).list.min() >= 0) & (
         pl.col("energy_a") * fold <= pl.col("energy") * (1 + 1e-12)
     )
+    if "latency" in extra:
+        able &= _never_null("latency_a") <= _never_null("latency")
     if "carbon" in extra:
         able &= pl.col("carbon_a") * fold <= pl.col("carbon") * (1 + 1e-12)
     return both.filter(able).select("pool", "pool_a", "row")
@@ -233,7 +249,7 @@ def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> p
 def _as_short(pairs: pl.DataFrame, pooled: pl.DataFrame, extra: list[str]) -> pl.DataFrame:
     if pooled.is_empty():
         return pl.DataFrame(schema={"pool": pl.String, "pool_a": pl.String, "row": pl.UInt32})
-    columns = ["cash", "cost", "monthly", *extra]
+    columns = ["cash", "cost", "monthly", *(e for e in extra if e != "latency")]
     jobs = pooled.select("work", "pool", "row", "gpus", *columns)
     both = pairs.join(jobs, on="pool").join(jobs.rename({"pool": "pool_a"}), on=["pool_a", "work"], suffix="_a")
     able = (pl.col("gpus_a") <= pl.col("gpus")) & pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in columns)

@@ -93,6 +93,20 @@ def relative_cost(price_ratio: float, speedup: float) -> float:
     return price_ratio / speedup
 
 
+def weighted_mean(scores: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """Mean of marks already given, by weight [marks]; a criterion without a mark counts as zero.
+
+    Raises
+    ------
+    ValueError
+        The weights sum to nothing.
+    """
+    whole = sum(weights.values())
+    if whole <= 0:
+        raise ValueError("weights must be 0 or more and not all zero")
+    return sum(weight * scores.get(name, 0.0) for name, weight in weights.items()) / whole
+
+
 def tender_scores(bids: pl.DataFrame, weights: Mapping[str, float], lower_is_better: set[str]) -> pl.DataFrame:
     """Score bids by weighted criteria, as public tenders do.
 
@@ -134,6 +148,6 @@ def tender_scores(bids: pl.DataFrame, weights: Mapping[str, float], lower_is_bet
         points[f"points_{name}"] = (share * weight).fill_null(0.0)
     return (
         bids.with_columns(**points)
-        .with_columns(score=pl.sum_horizontal(points))
+        .with_columns(score=pl.sum_horizontal(list(points)))
         .sort(["score", "bid"], descending=[True, False])
     )

@@ -223,6 +223,19 @@ def spot_multiplier(interruptions_per_h: float, checkpoint_interval_h: float, ov
     return (1 + overhead) / kept if kept > 0 else None
 
 
+def restarted_hours(interruptions_per_h: float, job_h: float) -> float | None:
+    """Hours billed on spot capacity for a job that starts over at each interruption [h]; None where that overflows.
+
+    (e^(rate x length) - 1) / rate: expected time to one stretch without an interruption, these being Poisson.
+    """
+    if interruptions_per_h <= 0:
+        return job_h
+    try:
+        return math.expm1(interruptions_per_h * job_h) / interruptions_per_h
+    except OverflowError:
+        return None
+
+
 def spot_break_even(spot: float, on_demand: float, checkpoint_interval_h: float, overhead: float = 0.0) -> float:
     """Interruptions per hour at which spot costs what on demand does [1/h]; 0 when it never pays."""
     if checkpoint_interval_h <= 0:

@@ -145,12 +145,18 @@ def _count(sweep: Sweep) -> str:
 
 def _points(sweep: Sweep, view: View) -> RenderableType:
     marginal = next((p.marginal_unit for p in sweep.points if p.marginal_unit), "")
-    columns = [Column(name, "right") for name in sweep.varied]
+    columns = [Column(name, "right") for name in _short(sweep)]
     columns += [Column("Total", "right"), Column("Power", "right")]
     columns += [Column(f"Saved, {marginal}", "right", flexible=True)] if marginal else []
-    columns += [Column("Headroom", "right"), Column("Binds"), Column("Plan", flexible=True)]
+    columns += [Column("Spare", "right"), Column("Binds"), Column("Plan", flexible=True)]
     rows = [_row(sweep, i, bool(marginal)) for i in range(len(sweep.points))]
     return table(columns, rows, view)
+
+
+def _short(sweep: Sweep) -> list[str]:
+    """Last parts of the varied paths, or all of them where those are not distinct."""
+    last = [name.rpartition(".")[2] for name in sweep.varied]
+    return last if len(set(last)) == len(last) else list(sweep.varied)
 
 
 def _row(sweep: Sweep, index: int, marginal: bool) -> list[str]:
@@ -173,7 +179,7 @@ def _row(sweep: Sweep, index: int, marginal: bool) -> list[str]:
 
 
 def _why(point: Point) -> str:
-    return "; ".join(point.result.no_plan_because[:1]) or "no plan"
+    return "no plan" if point.result.status is Status.INFEASIBLE else "none found"
 
 
 def _changes(sweep: Sweep, view: View) -> Iterator[RenderableType]:

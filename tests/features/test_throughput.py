@@ -193,7 +193,8 @@ def test_eight_l40s_over_pcie_give_no_more_than_four_in_prefill_heavy_work() -> 
     assert _batch("L40S", 8, 2048, 128) / _batch("L40S", 4, 2048, 128) < 1.15
 
 
-def test_four_a10g_are_about_half_of_two_l40s() -> None:
-    frame = serving(["Llama-3.1-8B"], ["A10G", "L40S"], precision="bf16", isl=1000, osl=1000)
-    a10g, l40s = with_batch_rate(frame, TABLES)["output_tokens_per_s"].to_list()
-    assert 0.3 <= 4 * a10g / (2 * l40s) <= 0.75
+def test_four_a10_are_well_short_of_two_l40s() -> None:
+    """Common advice calls them equal; they are a third to a half (no A10 was measured: the class of A40 and A6000 speaks)."""
+    frame = serving(["Llama-3.1-8B"], ["A10", "L40S"], precision="bf16", isl=1000, osl=1000)
+    a10, l40s = with_batch_rate(frame, TABLES)["output_tokens_per_s"].to_list()
+    assert 0.25 <= 4 * a10 / (2 * l40s) <= 0.75
