@@ -148,6 +148,32 @@ def pareto(ctx: click.Context, /, asked: Asked, answer: Answer, axes: str, no_pr
     ctx.exit(front_code(found))
 
 
+@main.command()
+@takes_problem
+@click.option("--why-not", "names", multiple=True, metavar="NAME", help="Accelerator, provider or offer. Repeatable.")
+@click.option("--problem", "of", metavar="FILE", help="The problem, where a saved RESULT is to be explained.")
+@searches
+@gives_answer
+@click.pass_context
+def explain(ctx: click.Context, /, asked: Asked, answer: Answer, of: str | None, no_progress: bool, **how: Any) -> None:
+    """Say why there is no plan and what would make one; or what limits cost, and why this plan and not another.
+
+    PROBLEM is a problem file, or a saved result if --problem names its problem. For example: --why-not MI300X
+    """
+    from solver.explanation import explain as run
+    from solver.report.explain_text import explanation_code, give_explanation, of_result
+    from solver.report.steps import stepwise
+    from solver.study import Study
+
+    saved, asked = of_result(asked, of)
+    loaded, catalog = asked.load()
+    study = Study(loaded, catalog, how["seed"], how["time_limit"])
+    quiet = answer.quiet or no_progress
+    found = stepwise(lambda tell, stop: run(study, how["names"], stop, tell), quiet)
+    give_explanation(answer, found, asked.source, saved)
+    ctx.exit(explanation_code(found))
+
+
 @main.command("what-if")
 @takes_problem
 @click.option(

@@ -15,8 +15,9 @@ import polars as pl
 from catalogs.columns import CONFIDENCES
 
 SWITCH = "derive_commitments"
-# Discounts of this "provider" hold for on-demand prices of the country in their region.
+# Discounts of this "provider" hold for the clouds of the country in their region: those that price in its currency.
 GENERIC = "generic"
+LOCAL = {"CN": "CNY"}
 
 
 def derive_commitments(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -36,11 +37,16 @@ def derive_commitments(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     base = listed.join(machines, on="offer_id", how="inner", maintain_order="left").drop("billing", "term_months")
     own = base.join(rates.filter(pl.col("who").is_not_null()), on="who", how="inner", maintain_order="left")
     with_own = rates.select("who").drop_nulls().unique()
-    generic = base.join(with_own, on="who", how="anti", maintain_order="left").join(
-        rates.filter(pl.col("who").is_null()).drop("who").rename({"place": "country"}),
-        on="country",
-        how="inner",
-        maintain_order="left",
+    local = pl.col("country").replace_strict(LOCAL, default=None, return_dtype=pl.String) == pl.col("currency")
+    generic = (
+        base.filter(local)
+        .join(with_own, on="who", how="anti", maintain_order="left")
+        .join(
+            rates.filter(pl.col("who").is_null()).drop("who").rename({"place": "country"}),
+            on="country",
+            how="inner",
+            maintain_order="left",
+        )
     )
     columns = [*base.columns, "billing", "term_months", "rate", "rate_confidence", "rate_source"]
     found = pl.concat([own.select(columns), generic.select(columns)])

@@ -43,6 +43,7 @@ class CalibrationServing(Sourced):
     """Constants of the serving model, fitted per speed class, engine and kind of model.
 
     Efficiencies are shares of a physical peak, so none may pass 1. `cv_*`: error on configurations left out of the fit.
+    Measured were models of `params_least_b` to `params_most_b` and requests of up to `tokens_most` tokens.
     """
 
     speed_class = text(key=True)
@@ -60,6 +61,9 @@ class CalibrationServing(Sourced):
     n = count(minimum=0)
     cv_median_abs_rel = at_least_zero(nullable=False)
     cv_p90_abs_rel = at_least_zero(nullable=False)
+    params_least_b = positive()
+    params_most_b = positive()
+    tokens_most = positive()
 
 
 class CalibrationLinks(Sourced):

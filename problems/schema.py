@@ -233,7 +233,10 @@ class Serve(WorkloadBase):
         yield from _nothing_to_run(given)
         traffic = given.get("traffic")
         if given.get("measured") and isinstance(traffic, Mapping) and "concurrency" in traffic:
-            yield ("traffic", "concurrency"), "measured rates are requests/s: give the traffic as rate or users with them"
+            yield (
+                ("traffic", "concurrency"),
+                "measured rates are requests/s: give the traffic as rate or users with them",
+            )
 
 
 class TrainingBase(WorkloadBase):
@@ -431,11 +434,14 @@ class RuleSetting(Strict):
 class Policy(Strict):
     """How the choice is made: billing modes allowed, what prices to trust, money over time.
 
-    `gpu_power_limit`: no card on an own site may draw more than this share of its rated power.
+    `gpu_power_limit`: most that a card on an own site may draw, of its rated power. Spot only where it saves `spot_min_saving`
+    of the on-demand price and at most `spot_max_interruption` of such machines is taken back within a month [ratio].
     """
 
     billing: Annotated[tuple[Billing, ...], OneOrMore] | None = None
     spot_share: units.Ratio = Field(default=1.0, ge=0, le=1)
+    spot_min_saving: units.Ratio = Field(default=0.0, ge=0, lt=1, examples=["40%"])
+    spot_max_interruption: units.Ratio = Field(default=1.0, gt=0, le=1, examples=["10%"])
     gpu_power_limit: units.Ratio | None = Field(default=None, gt=0, le=1, examples=["80%"])
     min_confidence: Confidence = "recalled"
     discount_rate: units.Ratio = Field(default=0.0, ge=0, le=1)

@@ -34,6 +34,7 @@ from solver.plan import (
 )
 from solver.scaling import Scaled, demands, top_level
 from solver.search import Found, Values, relative_gap
+from solver.token_cost import with_costs
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def assemble(answer: Answer) -> Result:
             warnings=tuple(warnings_of(problem, answer.catalog, answer.found, None, None)),
         )
     lines = bill(scaled, values, problem)
-    workloads = _workloads(answer, values)
+    workloads = with_costs(_workloads(answer, values), scaled, values, problem)
     return Result(
         **head,
         cost=_cost(lines, problem),

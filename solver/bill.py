@@ -119,7 +119,7 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
                 accelerator=pool["accelerator"],
                 accelerators=pool["gpus"] * option.nodes,
                 provider=pool["provider"],
-                hours_per_month=round(_hours_per_month(row, problem), 3),
+                hours_per_month=round(hours_per_month(row, problem), 9),
                 parts=(f"for {row['work']}",),
                 **_price(price),
             )
@@ -162,7 +162,8 @@ def rows_of(scaled: Scaled, pool: int, billing: str) -> list[dict[str, Any]]:
     return [r for r in scaled.prices if r["pool"] == key and r["billing"] == billing]
 
 
-def _hours_per_month(row: dict[str, Any], problem: Problem) -> float:
+def hours_per_month(row: dict[str, Any], problem: Problem) -> float:
+    """Hours that a job option runs in a month."""
     work = next(w for w in problem.workloads if w.name == row["work"])
     hours = float(row["duration_h"])
     if isinstance(work, Fixed | Serve):
@@ -174,7 +175,7 @@ def _job_kwh(pool: dict[str, Any], row: dict[str, Any], problem: Problem) -> flo
     work = next(w for w in problem.workloads if w.name == row["work"])
     busy = pool["training_gpu_w"] if work.kind in ("pretrain", "finetune") else pool["serving_gpu_w"]
     extra_w = max(0.0, busy - pool["idle_gpu_w"]) * row["gpus"]
-    return float(extra_w * pool["pue"] / 1000 * _hours_per_month(row, problem) * problem.horizon)
+    return float(extra_w * pool["pue"] / 1000 * hours_per_month(row, problem) * problem.horizon)
 
 
 def _price(row: dict[str, Any]) -> dict[str, Any]:

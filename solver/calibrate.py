@@ -66,6 +66,39 @@ def read_measurements(paths: Sequence[Path]) -> pl.DataFrame:
     )
 
 
+def serving_rows(
+    catalog: Catalog, rows: pl.DataFrame, exclude: Sequence[str] = UNTUNED
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows that the serving constants can be fitted on, with their class and kind, and what is left out and why."""
+    cases = serving_cases(rows, catalog)
+    excluded = pl.any_horizontal(pl.lit(False), *(pl.col("case_id").str.starts_with(p) for p in exclude))
+    no_class = pl.lit("no speed class")
+    frame = serving_frame(cases.filter(~excluded), catalog).join(
+        catalog.speed_classes.select("accelerator", speed_class="serving_class"), on="accelerator", how="left"
+    )
+    usable = pl.col("speed_class").is_not_null() & (pl.col("kv_pool_gib_per_gpu") > 0) & (pl.col("mode") != "server")
+    left_out = pl.concat(
+        [
+            cases.filter(pl.col("reason").is_not_null()).select("case_id", "reason"),
+            cases.filter(excluded & pl.col("reason").is_null()).select("case_id", reason=pl.lit("source left out")),
+            frame.filter(~usable).select(
+                "case_id",
+                reason=pl.when(pl.col("speed_class").is_null())
+                .then(no_class)
+                .when(pl.col("mode") == "server")
+                .then(pl.lit("latency-limited: depends on the limits, not only on the constants"))
+                .otherwise(pl.lit("the memory model says it does not fit")),
+            ),
+        ]
+    ).unique("case_id", keep="first", maintain_order=True)
+    frame = frame.filter(usable).with_columns(
+        kind=pl.when("moe").then(pl.lit("moe")).otherwise(pl.lit("dense")),
+        # Under a closed loop of clients TTFT is queueing, which says nothing of the constants.
+        ttft_ms=pl.when((pl.col("mode") == "batch") & (pl.col("concurrency") > 1)).then(None).otherwise("ttft_ms"),
+    )
+    return frame, left_out
+
+
 def calibrate_serving(
     catalog: Catalog,
     rows: pl.DataFrame,
@@ -96,38 +129,9 @@ def calibrate_serving(
     Calibration
         The whole table, groups without enough rows as they were.
     """
-    cases = serving_cases(rows, catalog)
-    excluded = pl.any_horizontal(pl.lit(False), *(pl.col("case_id").str.starts_with(p) for p in exclude))
-    no_class = pl.lit("no speed class")
-    frame = serving_frame(cases.filter(~excluded), catalog).join(
-        catalog.speed_classes.select("accelerator", speed_class="serving_class"), on="accelerator", how="left"
-    )
-    usable = pl.col("speed_class").is_not_null() & (pl.col("kv_pool_gib_per_gpu") > 0) & (pl.col("mode") != "server")
-    left_out = pl.concat(
-        [
-            cases.filter(pl.col("reason").is_not_null()).select("case_id", "reason"),
-            cases.filter(excluded & pl.col("reason").is_null()).select("case_id", reason=pl.lit("source left out")),
-            frame.filter(~usable).select(
-                "case_id",
-                reason=pl.when(pl.col("speed_class").is_null())
-                .then(no_class)
-                .when(pl.col("mode") == "server")
-                .then(pl.lit("latency-limited: depends on the limits, not only on the constants"))
-                .otherwise(pl.lit("the memory model says it does not fit")),
-            ),
-        ]
-    ).unique("case_id", keep="first", maintain_order=True)
-    frame = frame.filter(usable).with_columns(
-        kind=pl.when("moe").then(pl.lit("moe")).otherwise(pl.lit("dense")),
-        # Under a closed loop of clients TTFT is queueing, which says nothing of the constants.
-        ttft_ms=pl.when((pl.col("mode") == "batch") & (pl.col("concurrency") > 1)).then(None).otherwise("ttft_ms"),
-    )
-    groups = (
-        frame.group_by("speed_class", "engine", "kind")
-        .agg(n=pl.col("case_id").n_unique())
-        .filter(pl.col("n") >= LEAST_ROWS)
-    )
-    start = _start(groups.sort("speed_class", "engine", "kind"))
+    frame, left_out = serving_rows(catalog, rows, exclude)
+    groups = measured_groups(frame)
+    start = _start(groups.select("speed_class", "engine", "kind", "n").sort("speed_class", "engine", "kind"))
     fit = fit_serving(
         frame,
         start,
@@ -145,7 +149,8 @@ def calibrate_serving(
     )
     alone = pl.col("cv_median_abs_rel").is_null()
     refitted = (
-        fit.constants.join(groups, on=key)
+        fit.constants.select(*key, *SERVING_CONSTANTS)
+        .join(groups, on=key)
         .join(quality, on=key, how="left")
         .with_columns(
             *(pl.col(c).round_sig_figs(3) for c in SERVING_CONSTANTS),
@@ -164,6 +169,20 @@ def calibrate_serving(
     refitted = pl.concat([refitted, _other_kind(refitted)])
     kept = catalog.calibration_serving.filter(pl.col("n") > 0).join(refitted, on=key, how="anti")
     return Calibration(pl.concat([refitted, kept]).sort(key), fit.errors, left_out)
+
+
+def measured_groups(frame: pl.DataFrame) -> pl.DataFrame:
+    """Groups with enough rows, and what was measured in each: how many cases, which sizes of model, how long requests."""
+    return (
+        frame.group_by("speed_class", "engine", "kind")
+        .agg(
+            n=pl.col("case_id").n_unique(),
+            params_least_b=pl.col("params_total_b").min().round_sig_figs(3),
+            params_most_b=pl.col("params_total_b").max().round_sig_figs(3),
+            tokens_most=(pl.col("isl") + pl.col("osl")).max().round(0),
+        )
+        .filter(pl.col("n") >= LEAST_ROWS)
+    )
 
 
 def _start(groups: pl.DataFrame) -> pl.DataFrame:

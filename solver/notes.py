@@ -14,6 +14,7 @@ from solver.bill import Bill
 from solver.candidates import Candidates
 from solver.candidates.rules import broken_rules, is_large
 from solver.candidates.terms import assumption
+from solver.curve_notes import curve_notes
 from solver.plan import Item, PriceUse, WorkloadPlan
 
 
@@ -50,6 +51,7 @@ def assumptions(problem: Problem, catalog: Catalog, found: Candidates) -> list[s
             f"bought machines: maintenance {share:.0%} of price a year, residual value {problem.policy.residual_value:.0%}"
         )
         out.append("limits count nameplate watts; energy counts drawn watts")
+        out.extend(curve_notes(problem, catalog, found))
     if "spot" not in problem.billing_modes:
         out.append("spot not considered (policy.billing)")
     used = found.prices.filter(pl.col("price_currency") != problem.currency)["price_currency"].unique().sort()
@@ -118,6 +120,7 @@ def warnings_of(
         out.extend(_price_warnings(price_uses(lines.items), catalog))
     if workloads is not None:
         out.extend(_rule_warnings(found, workloads, catalog))
+        out.extend(_range_warnings(found, workloads))
         for w in workloads:
             for p in w.placements:
                 if p.expected_error is not None and p.expected_error > 0.3:
@@ -173,6 +176,19 @@ def _rule_warnings(found: Candidates, workloads: Sequence[WorkloadPlan], catalog
                 if p.nodes > 1 and pool["network_gbps"][0] is None:
                     out.append(f"{w.name} on {p.pool}: network speed not stated by the offer; RDMA is")
     return out
+
+
+def _range_warnings(found: Candidates, workloads: Sequence[WorkloadPlan]) -> Iterable[str]:
+    """What of a chosen rate lies outside the range of what was measured."""
+    for w in workloads:
+        for p in w.placements:
+            frame = found.replicas if w.kind == "serve" else found.options
+            if frame.is_empty() or "rate_warning" not in frame.columns:
+                continue
+            same = (pl.col("work") == w.name) & (pl.col("pool") == p.pool) & (pl.col("precision") == p.precision)
+            split = (pl.col("tp") == p.tp) & (pl.col("pp") == p.pp)
+            for said in frame.filter(same & split)["rate_warning"].drop_nulls().unique().sort():
+                yield f"{w.name}: rate on {p.accelerator} is outside the measured range: {said}"
 
 
 def _params_b(found: Candidates, w: WorkloadPlan, catalog: Catalog) -> float:

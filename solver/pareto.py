@@ -173,21 +173,21 @@ class Explorer:
         if len(self.axes) > 2:
             return self._some_corners(most, tell)
         high, low = max(s.at[1] for s in self.spots), min(s.at[1] for s in self.spots)
-        gaps = [(low, high - 1)] if low < high else []
+        gaps = [(low, high - 1, False)] if low < high else []
         # A gap (a, b): what is least on the first axis with a second axis of at most e is not known for a < e <= b.
         while gaps and len(self.spots) < most and not self.stopped():
             gaps.sort(key=lambda g: g[1] - g[0])
-            a, b = gaps.pop()
+            a, b, closing = gaps.pop()
             if b <= a:
                 continue
-            middle = (a + 1 + b + 1) // 2 if b - a > 1 else b
-            middle = min(middle, b)
+            # Where the lower half held nothing new, one search at the upper end may close the rest.
+            middle = b if closing else min((a + b + 2) // 2, b)
             spot = self.lowest([[self.axes[0]], [self.axes[1]]], {self.axes[1]: middle})
             if spot is None:
                 return False
-            self._note(spot, tell)
-            gaps += [(a, spot.at[1] - 1), (middle, b)]
-        return not any(b > a for a, b in gaps) and not self.unproved and not self.stopped()
+            new = self._note(spot, tell)
+            gaps += [(a, spot.at[1] - 1, False), (middle, b, not new)]
+        return not any(b > a for a, b, _ in gaps) and not self.unproved and not self.stopped()
 
     def _some_corners(self, most: int, tell: Tell) -> bool:
         corners: list[Corner] = [(None,) * (len(self.axes) - 1)]
@@ -200,10 +200,13 @@ class Explorer:
             corners = split([*corners, corner], spot.at[1:])
         return not corners and not self.unproved and not self.stopped()
 
-    def _note(self, spot: Spot, tell: Tell) -> None:
-        if all(spot.at != s.at for s in self.spots):
-            self.spots.append(spot)
-            tell(len(self.spots), 0, describe(self.axes, spot.at))
+    def _note(self, spot: Spot, tell: Tell) -> bool:
+        """Keep a point; False where it is known already."""
+        if any(spot.at == s.at for s in self.spots):
+            return False
+        self.spots.append(spot)
+        tell(len(self.spots), 0, describe(self.axes, spot.at))
+        return True
 
     def result(self, spot: Spot) -> Result:
         """The plan of a point."""

@@ -119,8 +119,24 @@ class Placement(Part):
     batch: float | None = None
 
 
+class TokenCost(Part):
+    """What a million tokens cost. Input and output share the workload's cost by the time that each takes, so that
+    millions times prices add up to it; no split where that time is not known.
+    """
+
+    input_millions: float = Field(description="tokens read over the horizon [millions]")
+    output_millions: float = Field(description="tokens written over the horizon [millions]")
+    per_million: UnitMoneyText | None = Field(description="of all tokens")
+    per_million_input: UnitMoneyText | None = None
+    per_million_output: UnitMoneyText | None = None
+    input_time_share: float | None = Field(default=None, description="share of busy time spent on prompts")
+
+
 class WorkloadPlan(Part):
-    """Placements of one workload and its headroom: spare share of supply over demand in the tightest period."""
+    """Placements of one workload and its headroom: spare share of supply over demand in the tightest period.
+
+    `cost` is its share of the plan's total over the horizon; machines that several use are shared by GPU-hours.
+    """
 
     name: str
     kind: str
@@ -129,6 +145,8 @@ class WorkloadPlan(Part):
     headroom: float
     demand_by_period: dict[str, float] = Field(default_factory=dict)
     demand_unit: str = ""
+    cost: MoneyText | None = None
+    tokens: TokenCost | None = None
 
 
 class LimitUse(Part):

@@ -62,11 +62,15 @@ def predict_cases(frame: pl.DataFrame, *, servers: bool = True) -> pl.DataFrame:
         "osl"
     ) * tpot_s(n) / n
     wait = pl.when(mode == "arrivals").then(arrivals_wait).otherwise(burst_wait)
+    # All requests of a run in flight at once: nothing arrives after them, so that each sees, on average, half of the
+    # others' prompts after its own first token; in a steady state prompts keep coming at the pace of the answers.
+    once = (n >= pl.col("requests")).fill_null(False)
+    per_token = pl.when(once).then(step_s(n) + (tpot_s(n) - step_s(n)) / 2.0).otherwise(tpot_s(n))
     return frame.with_columns(
         predicted_output_tokens_per_s=pl.when(mode.is_in(["batch", "offline", "server", "generate"])).then(
             schedule * n / tpot_s(n) * pl.col("replicas")
         ),
-        predicted_tpot_ms=pl.when(mode.is_in(["batch", "arrivals", "generate", "server"])).then(tpot_s(n) * 1e3),
+        predicted_tpot_ms=pl.when(mode.is_in(["batch", "arrivals", "generate", "server"])).then(per_token * 1e3),
         predicted_ttft_ms=pl.when(mode == "prompt")
         .then(first_pass_s() * 1e3)
         .when(mode.is_in(["arrivals", "batch"]))

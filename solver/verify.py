@@ -12,12 +12,13 @@ from pathlib import Path
 import polars as pl
 
 from catalogs.catalog import Catalog
-from problems.schema import Problem, Serve
+from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
 from solver.plan import Placement, Result, WorkloadPlan
 from solver.scale_up import STEPS, grown
 from solver.verify_money import check_bill
 from solver.verify_places import check_places
 from solver.verify_rates import check_rates
+from solver.verify_running import check_running
 
 SLACK = 1e-6
 """Relative shortfall of coverage that integer rounding may leave (the model forgives the same)."""
@@ -39,6 +40,7 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
         problem = grown(problem, round(result.objective * STEPS))
     wrong += _check_proof(result)
     wrong += check_bill(result, problem, catalog)
+    wrong += check_running(result, problem, catalog)
     wrong += check_places(result, problem, catalog)
     wrong += check_rates(result, problem, catalog, base_dir)
     wrong += _check_periods(result, problem, catalog)
@@ -89,8 +91,8 @@ def _check_periods(result: Result, problem: Problem, catalog: Catalog) -> list[s
     wrong = []
     if abs(sum(result.periods.values()) - 730) > 0.01:
         wrong.append(f"periods cover {sum(result.periods.values())} hours a month, not 730")
-    if not services:
-        return wrong
+    if not services or any(n not in plans for n in services):
+        return wrong  # a service left out is refused by itself
     weeks = {n: [demand_of(w) * x for x in week_levels(catalog, w.traffic.calendar)] for n, w in services.items()}
     hours: dict[tuple[float, ...], float] = defaultdict(float)
     for hour in range(168):
@@ -256,6 +258,8 @@ def _check_jobs(result: Result, problem: Problem) -> list[str]:
             continue
         placement = plan.placements[0]
         took = placement.duration_h or 0.0
+        if not is_pooled(placement):
+            wrong += _check_hired(work, placement, result, problem)
         if work.kind == "fixed":
             continue
         limit = work.deadline / 3600 if work.deadline is not None else None
@@ -265,3 +269,21 @@ def _check_jobs(result: Result, problem: Problem) -> list[str]:
         if is_pooled(placement) and took * work.runs.value > room * (1 + SLACK):
             wrong.append(f"{work.name}: its runs do not fit one after another")
     return wrong
+
+
+def _check_hired(
+    work: Pretrain | Finetune | Batch | Fixed, placement: Placement, result: Result, problem: Problem
+) -> list[str]:
+    """The bill has a line for the job's own nodes, as many and for as long as it runs."""
+    took = placement.duration_h or 0.0
+    if not isinstance(work, Fixed):
+        took *= work.runs.value / (1 if work.runs.per_month else problem.horizon)
+    lines = [
+        i
+        for i in result.items
+        if i.kind == "rental" and i.pool == placement.pool and i.parts == (f"for {work.name}",)
+    ]
+    nodes = sum(i.quantity for i in lines if (i.hours_per_month or 0.0) >= took * (1 - SLACK))
+    if nodes < placement.nodes:
+        return [f"{work.name}: runs on {placement.nodes} nodes of {placement.pool}, the bill has {nodes:g}"]
+    return []

@@ -102,9 +102,34 @@ def _check_offer(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
     least = RANK.index(problem.policy.min_confidence)
     if RANK.index(item.price_confidence or "recalled") < least:
         wrong.append(f"{item.item}: price less sure than {problem.policy.min_confidence}")
+    wrong += _check_spot(item, problem, catalog, name)
+    if offer["stock"] is not None and item.quantity > offer["stock"]:
+        wrong.append(f"{item.item}: {item.quantity:g} nodes of the {offer['stock']} that can be had")
+    if item.quantity < (offer["min_nodes"] or 1):
+        wrong.append(f"{item.item}: sold from {offer['min_nodes']} nodes on")
     card = offer["accelerator"] or offer["label"] or "none"
     if item.accelerator != card or item.accelerators != (offer["accelerator_count"] or 0) * item.quantity:
         wrong.append(f"{item.item}: accelerators do not match the offer")
+    return wrong
+
+
+def _check_spot(item: Item, problem: Problem, catalog: Catalog, offer_id: str) -> list[str]:
+    """Spot saves as much, and is taken back as seldom, as the policy asks."""
+    policy = problem.policy
+    if item.billing != "spot":
+        return []
+    rows = catalog.prices.filter(pl.col("offer_id") == offer_id)
+    spot = rows.filter(pl.col("billing") == "spot")
+    wrong = []
+    usual = catalog.assumption("spot_interruption_per_month")
+    if (spot["interruption_per_month"].fill_null(usual) > policy.spot_max_interruption).any():
+        wrong.append(f"{item.item}: spot is interrupted more often than {policy.spot_max_interruption:.0%} a month")
+    full = rows.filter(pl.col("billing") == "on_demand")
+    if policy.spot_min_saving > 0:
+        both = spot.join(full, on=["offer_id", "currency"])
+        enough = both["price_per_hour"] <= both["price_per_hour_right"] * (1 - policy.spot_min_saving) * (1 + 1e-9)
+        if both.is_empty() or not enough.all():
+            wrong.append(f"{item.item}: spot saves less than {policy.spot_min_saving:.0%}")
     return wrong
 
 
@@ -122,6 +147,9 @@ def _check_server(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
         return [f"{item.item}: unknown server"]
     server = row.row(0, named=True)
     wrong = _common(item, problem, catalog, server["deployment_mode"], site.country, list(site.compliance))
+    unsure = RANK.index(item.price_confidence or "recalled") < RANK.index(problem.policy.min_confidence)
+    if item.billing == "purchase" and unsure:
+        wrong.append(f"{item.item}: price less sure than {problem.policy.min_confidence}")
     cards = [(n, name) for n, name in parts[1:] if name == item.accelerator]
     if len(cards) != 1 or cards[0][0] > server["slots"]:
         wrong.append(f"{item.item}: accelerators do not fit the server's slots")
@@ -177,10 +205,13 @@ def _check_parts(item: Item, parts: list[tuple[int, str]], server: dict[str, obj
 def nameplate_w(item: Item, catalog: Catalog) -> float:
     """Nameplate of one server of a line from its parts; complete systems carry their rated maximum [W]."""
     parts = part_list(item)
-    server = catalog.servers.filter(pl.col("server") == parts[0][1]).row(0, named=True)
+    found = catalog.servers.filter(pl.col("server") == (parts[0][1] if parts else ""))
+    if found.is_empty():
+        return 0.0  # refused elsewhere
+    server = found.row(0, named=True)
     if server["complete"]:
-        return float(server["max_power_w"]) - _capped_w(item, catalog)
-    total = float(server["chassis_overhead_w"]) - _capped_w(item, catalog)
+        return float(server["max_power_w"]) - capped_w(item, catalog)
+    total = float(server["chassis_overhead_w"]) - capped_w(item, catalog)
     for count, name in parts[1:]:
         for table, key, column in (
             (catalog.accelerators, "accelerator", "tdp_w"),
@@ -201,7 +232,7 @@ def nameplate_w(item: Item, catalog: Catalog) -> float:
     return total
 
 
-def _capped_w(item: Item, catalog: Catalog) -> float:
+def capped_w(item: Item, catalog: Catalog) -> float:
     """Watts that a power limit takes off the rated power of one server's cards."""
     if item.power_limit_w is None:
         return 0.0

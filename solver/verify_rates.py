@@ -12,6 +12,7 @@ from catalogs.labels import has_accelerator, read_asked, units
 from catalogs.models import models_frame, resolve_model
 from catalogs.names import match_accelerators
 from problems.schema import AcceleratorNeed, Batch, Finetune, Fixed, Pretrain, Problem, Serve
+from solver.features.measured import with_measured_offer
 from solver.features.memory import with_serving_memory
 from solver.features.memory_tables import MemoryTables
 from solver.features.power import throughput_at_cap
@@ -20,6 +21,8 @@ from solver.features.throughput import with_batch_rate, with_serving_rate
 from solver.plan import Placement, Result, WorkloadPlan
 
 SLACK = 1e-6
+AS_MEASURED = "as measured"
+"""Precision of a placement whose rate the problem file states (`measured`)."""
 
 
 def check_rates(result: Result, problem: Problem, catalog: Catalog, base_dir: Path) -> list[str]:
@@ -73,7 +76,7 @@ def _link_class(placement: Placement, catalog: Catalog) -> str | None:
 
 
 def _check_serving(work: Serve | Batch, placement: Placement, catalog: Catalog, base_dir: Path) -> list[str]:
-    if placement.source == "user":
+    if work.measured and placement.precision == AS_MEASURED:
         return _check_measured(work, placement, catalog)
     if work.model is None or placement.precision not in work.precision:
         return [f"{work.name}: precision {placement.precision} is not allowed"]
@@ -86,6 +89,7 @@ def _check_serving(work: Serve | Batch, placement: Placement, catalog: Catalog, 
     model = models_frame(catalog, [resolve_model(catalog, work.model, base_dir)]).drop(
         "source", "as_of", "notes", "confidence", strict=False
     )
+    tables = SpeedTables.of(catalog)
     frame = _card(catalog, placement.accelerator).join(model, how="cross").join(sizes, how="cross")
     frame = frame.with_columns(
         interconnect_class=pl.lit(_link_class(placement, catalog), pl.String),
@@ -94,13 +98,13 @@ def _check_serving(work: Serve | Batch, placement: Placement, catalog: Catalog, 
         precision=pl.lit(placement.precision),
         kv_precision=pl.lit(work.kv_precision),
         engine=pl.lit(work.engine),
+        offer=pl.lit(_measured_offer(placement, catalog, tables), pl.String),
         context_tokens=pl.lit(context),
         min_concurrency=pl.lit(1.0),
         ttft_limit_s=pl.lit(slo.ttft if slo else None, pl.Float64),
         tpot_limit_s=pl.lit(slo.tpot if slo else None, pl.Float64),
         percentile=pl.lit(slo.percentile if slo else "mean"),
     )
-    tables = SpeedTables.of(catalog)
     left = _left_by_cap(placement, catalog, tables)
     if left is None:
         return [f"{work.name}: no cap curve for {placement.accelerator} at {placement.power_limit_w} W"]
@@ -129,6 +133,14 @@ def _check_serving(work: Serve | Batch, placement: Placement, catalog: Catalog, 
     if placement.tp * placement.pp != placement.accelerators_per_replica:
         wrong.append(f"{work.name}: tp x pp is not the replica's {placement.accelerators_per_replica} accelerators")
     return wrong
+
+
+def _measured_offer(placement: Placement, catalog: Catalog, tables: SpeedTables) -> str | None:
+    """The placement's offer as a measurement of the user's names it; None where none is tied to it."""
+    offer_id = placement.pool.removesuffix("#spot")
+    offer = catalog.offers.filter(pl.col("offer_id") == offer_id).select("provider", "offer", pool="offer_id")
+    found = with_measured_offer(offer, tables)["measured_offer"].to_list()
+    return found[0] if found else None
 
 
 def _left_by_cap(placement: Placement, catalog: Catalog, tables: SpeedTables) -> dict[str, float] | None:

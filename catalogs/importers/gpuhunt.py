@@ -75,9 +75,10 @@ def _machines(file: Path, report: ImportReport, encoding: str | None) -> pl.Data
     rows = numbers(rows, NUMBERS).with_columns(spot=spot == "true", file=pl.lit(file.name))
     once = rows.unique([*MACHINE, "spot", "price"], keep="first", maintain_order=True)
     report.drop("duplicate", rows.height - once.height)
-    report.kept += once.height
+    priced = once.filter(pl.col("price") > 0)
+    report.drop("no price", once.height - priced.height)
     sides = [
-        once.filter(pl.col("spot") == is_spot).select(*MACHINE, FILE, LINE, pl.col("price").alias(name))
+        priced.filter(pl.col("spot") == is_spot).select(*MACHINE, FILE, LINE, pl.col("price").alias(name))
         for is_spot, name in ((False, "on_demand"), (True, "spot_price"))
     ]
     joined = sides[0].join(

@@ -60,6 +60,7 @@ def build_market(
     offers = frame.select(column_order(TABLES["offers"]))
     prices = _prices(frame, currency, reserved, source, as_of).select(column_order(TABLES["prices"]))
     report.offers = offers.height
+    report.kept = report.read - sum(report.dropped.values())
     return Imported({"offers": offers, "prices": prices}, report)
 
 

@@ -106,7 +106,6 @@ def _machines(rows: pl.DataFrame, provider: str, report: ImportReport) -> pl.Dat
     hosts = once.filter(pl.col("InstanceType").is_not_null())
     cards = once.filter(apart)
     parts = [hosts.with_columns(attached=pl.lit(False))]
-    report.kept += hosts.height
     if cards.height:
         bare = pl.col("AcceleratorName").is_null()
         bound = bare & pl.col("InstanceType").str.contains(HOSTS_WITH_CARDS)
@@ -119,8 +118,9 @@ def _machines(rows: pl.DataFrame, provider: str, report: ImportReport) -> pl.Dat
         lost = loose.join(joined.select("card_where"), left_on="where", right_on="card_where", how="anti")
         report.drop("host that is only sold with accelerators, none priced in its zone", unused.height)
         report.drop("accelerator priced apart, no machine in its zone takes it", lost.height)
-        report.kept += cards.height - lost.height - unused.height
         report.remark("machine put together from a host and accelerators priced apart", joined.height)
+        # A whole without any price is no row of the source, and no machine.
+        joined = joined.filter((pl.col("Price") > 0) | (pl.col("SpotPrice") > 0))
         parts = [
             hosts.filter(~bound).with_columns(attached=pl.lit(False)),
             slices.with_columns(InstanceType="AcceleratorName", attached=pl.lit(False)),
@@ -142,11 +142,8 @@ def _machines(rows: pl.DataFrame, provider: str, report: ImportReport) -> pl.Dat
         file=FILE,
         line=LINE,
     )
-    lost_region = found.filter(pl.col("region").is_null()).height
-    report.drop("no region", lost_region)
-    kept = found.filter(pl.col("region").is_not_null())
-    report.kept -= lost_region
-    return kept
+    report.drop("no region", found.filter(pl.col("region").is_null()).height)
+    return found.filter(pl.col("region").is_not_null())
 
 
 def _on_hosts(hosts: pl.DataFrame, cards: pl.DataFrame) -> pl.DataFrame:
@@ -221,5 +218,4 @@ def _reserved(file: Path, provider: str, report: ImportReport, encoding: str | N
                 price_per_hour=name,
             ).unique(["offer", "region"], keep="first", maintain_order=True)
         )
-    report.kept += rows.height
     return found

@@ -77,14 +77,15 @@ def import_vantage(path: Path, catalog: Catalog, *, as_of: str | None = None, en
     machines: list[dict[str, Any]] = []
     reserved: list[dict[str, Any]] = []
     for number, entry in enumerate(found, 1):
-        report.read += 1
         name = entry.get("instance_type")
         if not isinstance(name, str) or not isinstance(entry.get("pricing"), dict):
+            report.read += 1
             report.refuse("no instance_type or no pricing", f"{file}: entry {number}")
             continue
-        report.kept += 1
         reader = _Entry(entry, name, str(file), _provider(file), number)
-        machines += reader.machines()
+        places = list(reader.machines())
+        report.read += len(places)
+        machines += places
         reserved += reader.reserved()
     return build_market(
         pl.DataFrame(machines, schema=MACHINE),

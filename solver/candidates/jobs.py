@@ -353,7 +353,9 @@ def batch_options(
         rate_unit=pl.lit("requests/s"),
         memory_gib_per_gpu=pl.col("weights_gib_per_gpu"),
     )
-    return options.select(COMMON), gone
+    more = {"prefill_share": pl.Float64, "rate_warning": pl.String}  # not known of rates that the user states
+    missing = [pl.lit(None, t).alias(c) for c, t in more.items() if c not in options.columns]
+    return options.with_columns(missing).select(*COMMON, *more), gone
 
 
 def fixed_options(work: Fixed, pools: pl.DataFrame, catalog: Catalog) -> tuple[pl.DataFrame, pl.DataFrame]:

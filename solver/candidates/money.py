@@ -123,7 +123,11 @@ def with_watts(pools: pl.DataFrame, sites: pl.DataFrame, catalog: Catalog, table
             space_per_kw_month=pl.col("space_per_kw_month").fill_null(0.0),
             carbon_g_per_kwh=pl.coalesce("carbon_g_per_kwh", "grid_g", pl.lit(assumption(catalog, "carbon_g_per_kwh"))),
             host_nameplate_w=pl.when(own).then("host_nameplate_w").otherwise(rented_host_w).fill_null(0.0),
-            **{c: pl.col(c).fill_null(0.0) for c in ("serving_gpu_w", "training_gpu_w", "idle_gpu_w")},
+            # Cards under a power limit draw no more than it.
+            **{
+                c: pl.min_horizontal(pl.col(c), "power_limit_w").fill_null(0.0)
+                for c in ("serving_gpu_w", "training_gpu_w", "idle_gpu_w")
+            },
         )
         .with_columns(
             it_w=pl.when(own)

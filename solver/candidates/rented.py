@@ -58,12 +58,11 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
     kept, dropped = split_by_reason(offers, reasons, "offer_id")
 
     modes = problem.billing_modes
+    default_interruption = assumption(catalog, "spot_interruption_per_month")
     # Machines without a whole card, and prices for a least number of nodes, have no place in the packing of pools.
     by_hour = kept.filter(~plain_machine() | (pl.col("min_nodes") > 1).fill_null(False))["offer_id"]
     prices, dropped_prices = split_by_reason(
-        catalog.prices.join(kept.select("offer_id"), on="offer_id", how="semi")
-        .rename({"currency": "price_currency"})
-        .join(rates, on="price_currency", how="left"),
+        _with_full_price(catalog.prices.join(kept.select("offer_id"), on="offer_id", how="semi"), rates),
         [
             (~pl.col("billing").is_in(list(modes)), "billing mode not in policy (policy.billing)"),
             (
@@ -79,10 +78,23 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
                 (pl.col("billing") == "spot") & (pl.col("interruption_per_month") >= 1),
                 "spot is always interrupted",
             ),
+            (
+                (pl.col("billing") == "spot")
+                & (pl.col("interruption_per_month").fill_null(default_interruption) > policy.spot_max_interruption),
+                "spot interrupted more often than allowed (policy.spot_max_interruption)",
+            ),
+            (
+                (pl.col("billing") == "spot")
+                & (policy.spot_min_saving > 0)
+                & ~(
+                    pl.col("price_per_hour") * pl.col("rate_to_problem")
+                    <= pl.col("full_price") * (1 - policy.spot_min_saving) * (1 + 1e-9)
+                ).fill_null(False),
+                "spot saves too little, or there is no on-demand price to compare (policy.spot_min_saving)",
+            ),
         ],
         "offer_id",
     )
-    default_interruption = assumption(catalog, "spot_interruption_per_month")
     spot = pl.col("billing") == "spot"
     capacity = prices.with_columns(
         pool=pl.when(spot).then(pl.col("offer_id") + "#spot").otherwise(pl.col("offer_id")),
@@ -113,6 +125,15 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
     return Pools(
         typed_pools(pools), typed_capacity(capacity.select(CAPACITY_COLUMNS)), pl.concat([dropped, dropped_prices])
     )
+
+
+def _with_full_price(prices: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
+    """Prices with their rate of exchange and `full_price`, the on-demand price of the same machine [problem's money/h]."""
+    priced = prices.rename({"currency": "price_currency"}).join(rates, on="price_currency", how="left")
+    full = priced.filter(pl.col("billing") == "on_demand").select(
+        "offer_id", full_price=pl.col("price_per_hour") * pl.col("rate_to_problem")
+    )
+    return priced.join(full.unique("offer_id"), on="offer_id", how="left", maintain_order="left")
 
 
 def _asked_for(problem: Problem, catalog: Catalog) -> pl.Expr:

@@ -5,6 +5,7 @@ One row per workload x pool x configuration, with the rate for every request-siz
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,19 @@ from catalogs.names import match_accelerators
 from problems.schema import Batch, RuleName, Serve
 from solver.candidates.rules import broken_rules, is_large
 from solver.candidates.terms import Rule, accelerators_picked, allowed, compliance_key, has_tags
+from solver.features.measured import with_measured_offer
 from solver.features.memory import with_serving_memory
 from solver.features.memory_tables import MemoryTables
 from solver.features.speed_tables import SpeedTables
 from solver.features.throughput import with_batch_rate, with_serving_rate
+from solver.features.validity import with_validity
 
 TENSOR = (1, 2, 4, 8, 16)
 PIPELINE = (1, 2, 4, 8)
 MULTI_NODE = (2, 3, 4)
 CARD_KEY = ["accelerator", "interconnect_class", "power_limit_w"]
+SERVE_KEY = [*CARD_KEY, "measured_offer"]
+"""A card stands apart on an offer that the user measured on its own."""
 STATE = ["relative_mixed", "relative_prefill", "relative_training", "curve_error"]
 
 
@@ -47,6 +52,7 @@ def serving_candidates(
         item, reason.
     """
     own, gone = work_pools(work, pools, catalog)
+    own = with_measured_offer(own, tables)
     configs = _measured(work, catalog, own) if work.measured else pl.DataFrame()
     if work.model is not None:
         modelled, refused = _modelled(work, own, catalog, tables, base_dir)
@@ -56,7 +62,7 @@ def serving_candidates(
         else:
             # What the user measured stands in place of the model for that card and size.
             configs = pl.concat(
-                [configs, modelled.join(configs, on=[*CARD_KEY, "gpus"], how="anti", nulls_equal=True)], how="diagonal"
+                [configs, modelled.join(configs, on=[*SERVE_KEY, "gpus"], how="anti", nulls_equal=True)], how="diagonal"
             )
     if configs.is_empty():
         return pl.DataFrame(), gone
@@ -95,9 +101,9 @@ def _no_drops() -> pl.DataFrame:
     return pl.DataFrame(schema={"item": pl.String, "reason": pl.String})
 
 
-def card_frame(pools: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
-    """Distinct (accelerator, link class) of the pools with the accelerator's catalogue columns."""
-    cards = pools.select(*CARD_KEY, *STATE).unique(CARD_KEY, maintain_order=True).sort(CARD_KEY)
+def card_frame(pools: pl.DataFrame, catalog: Catalog, key: Sequence[str] = CARD_KEY) -> pl.DataFrame:
+    """Distinct (accelerator, link class, power limit) of the pools with the accelerator's catalogue columns."""
+    cards = pools.select(*key, *STATE).unique(key, maintain_order=True).sort(key)
     return cards.join(
         catalog.accelerators.drop("source", "as_of", "notes", "confidence", strict=False),
         on="accelerator",
@@ -126,7 +132,7 @@ def _modelled(
         .join(pl.DataFrame({"precision": list(work.precision)}), how="cross")
     )
     frame = (
-        card_frame(pools, catalog)
+        card_frame(pools, catalog, SERVE_KEY)
         .join(model_frame(work.model, catalog, base_dir), how="cross")
         .join(grid, how="cross")
         .filter((pl.col("heads") % pl.col("tp") == 0) & (pl.col("pp") <= pl.col("layers")))
@@ -134,6 +140,7 @@ def _modelled(
             gpus=pl.col("tp") * pl.col("pp"),
             kv_precision=pl.lit(work.kv_precision),
             engine=pl.lit(work.engine),
+            offer=pl.col("measured_offer"),
             context_tokens=pl.lit(float(context)),
             min_concurrency=pl.lit(1.0),
         )
@@ -157,28 +164,31 @@ def _modelled(
         percentile=pl.lit(slo.percentile if slo else "mean"),
     )
     rated = with_serving_rate(frame, tables) if isinstance(work, Serve) else with_batch_rate(frame, tables)
+    rated = with_validity(rated, tables)
     in_flight = isinstance(work, Serve) and work.traffic.concurrency is not None
     # Little's law: a demand in requests in flight is met by the mean number in flight of the replicas.
     rated = rated.with_columns(
         unit_rate=pl.col("in_flight") if in_flight else pl.col("rate_req_s") * pl.col("relative_mixed")
     )
-    key = [*CARD_KEY, "tp", "pp", "gpus", "precision"]
+    key = [*SERVE_KEY, "tp", "pp", "gpus", "precision"]
     grouped = rated.group_by(key, maintain_order=True).agg(
         rates=pl.col("unit_rate").fill_null(0.0),
         share=pl.col("share"),
+        req_rates=(pl.col("rate_req_s") * pl.col("relative_mixed")).fill_null(0.0),
         reason=pl.col("rate_reason").drop_nulls().first(),
         batch=pl.col("batch").min().cast(pl.Float64),
         ttft_s=(pl.col("ttft_s") / pl.col("relative_prefill")).max(),
         tpot_s=(pl.col("tpot_s") / pl.col("relative_mixed")).max(),
-        rate_source=pl.col("rate_source").first(),
+        rate_source=_weakest_source(),
+        rate_warning=pl.col("rate_warning").drop_nulls().unique(maintain_order=True).str.join("; "),
         rate_error=(pl.col("rate_error") + pl.col("curve_error")).max(),
         memory_slack_gib=pl.col("memory_slack_gib").first(),
         weights_gib_per_gpu=pl.col("weights_gib_per_gpu").first(),
         utilisation=pl.col("utilisation").mean(),
-        prefill_share=pl.col("prefill_share").mean(),
+        prefill_share=_prefill_share(),
         params_total_b=pl.col("params_total_b").first(),
     )
-    grouped = grouped.with_columns(blend=_blend())
+    grouped = grouped.with_columns(blend=_blend(), rate_warning=pl.col("rate_warning").replace("", None))
     good = grouped.filter(pl.col("rates").list.max() > 0)
     bad = grouped.filter(~(pl.col("rates").list.max() > 0))
     gone = pl.concat(
@@ -200,6 +210,28 @@ def _per_card(frame: pl.DataFrame, name: str, good: pl.DataFrame, what: str, col
     )
 
 
+def _prefill_share() -> pl.Expr:
+    """Share of the busy time that goes into prompts; sizes weigh by the time that their share of the requests takes.
+
+    A power limit slows prompts more than answers.
+    """
+    share = (pl.col("prefill_share") * pl.col("relative_mixed") / pl.col("relative_prefill")).clip(0.0, 1.0)
+    weight = pl.when(share.is_not_null()).then(pl.col("share") / pl.col("rate_req_s"))
+    return pl.when(weight.sum() > 0).then((share * weight).sum() / weight.sum())
+
+
+def _weakest_source() -> pl.Expr:
+    """Source of a rate over several request sizes: it is no better than that of its weakest part."""
+    known = pl.col("rate_source").drop_nulls()
+    return (
+        pl.when((known == "user").all())
+        .then(pl.lit("user"))
+        .when(known.is_in(["user", "published"]).all())
+        .then(pl.lit("published"))
+        .otherwise(pl.lit("model"))
+    )
+
+
 def _blend() -> pl.Expr:
     """Rate for the whole mix: 1 / sum_b (share_b / rate_b); 0 where a bucket cannot be served."""
     inverse = (pl.col("share") / pl.col("rates")).list.sum()
@@ -209,10 +241,10 @@ def _blend() -> pl.Expr:
 def _best(configs: pl.DataFrame) -> pl.DataFrame:
     """Per card and replica size, drop configurations that another beats or equals in every bucket (first one on a tie)."""
     frame = configs.sort(
-        [*CARD_KEY, "gpus", "blend", "tp"], descending=[False, False, False, False, True, True]
+        [*SERVE_KEY, "gpus", "blend", "tp"], descending=[*[False] * len(SERVE_KEY), False, True, True]
     ).with_row_index("row")
     pairs = frame.join(
-        frame.select(*CARD_KEY, "gpus", "row", "rates"), on=[*CARD_KEY, "gpus"], suffix="_other", nulls_equal=True
+        frame.select(*SERVE_KEY, "gpus", "row", "rates"), on=[*SERVE_KEY, "gpus"], suffix="_other", nulls_equal=True
     )
     worse = (pl.col("rates_other") - pl.col("rates")).list.min() >= 0
     strictly = (pl.col("rates_other") - pl.col("rates")).list.max() > 0
@@ -246,7 +278,7 @@ def _measured(work: Serve | Batch, catalog: Catalog, pools: pl.DataFrame) -> pl.
         "blend": pl.Float64,
     }
     frame = pl.DataFrame(rows, schema=schema).join(
-        pools.select(CARD_KEY).filter(pl.col("power_limit_w").is_null()).unique(maintain_order=True),
+        pools.select(SERVE_KEY).filter(pl.col("power_limit_w").is_null()).unique(maintain_order=True),
         on="accelerator",
         how="inner",
     )
@@ -264,7 +296,7 @@ def _on_pools(
     configs: pl.DataFrame, pools: pl.DataFrame, name: str, rules: dict[RuleName, Rule]
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Configurations x pools: replicas inside a node (sizes that divide it) and, only where none fits, across whole nodes."""
-    joined = configs.join(pools.rename({"gpus": "node_gpus"}), on=CARD_KEY, how="inner", nulls_equal=True)
+    joined = configs.join(pools.rename({"gpus": "node_gpus"}), on=SERVE_KEY, how="inner", nulls_equal=True)
     inside = joined.filter(
         (pl.col("gpus") <= pl.col("node_gpus")) & (pl.col("node_gpus") % pl.col("gpus") == 0)
     ).with_columns(nodes=pl.lit(1))
@@ -281,9 +313,9 @@ def _on_pools(
     lost = placed.filter(pl.col("broken").is_not_null()).select(
         item=pl.lit(name + " on ") + pl.col("pool"), reason="broken"
     )
-    none = pools.join(placed, on="pool", how="anti").join(configs, on=CARD_KEY, how="semi", nulls_equal=True)
-    smallest = configs.group_by(CARD_KEY).agg(smallest=pl.col("gpus").min())
-    none = none.join(smallest, on=CARD_KEY, how="left", nulls_equal=True)
+    none = pools.join(placed, on="pool", how="anti").join(configs, on=SERVE_KEY, how="semi", nulls_equal=True)
+    smallest = configs.group_by(SERVE_KEY).agg(smallest=pl.col("gpus").min())
+    none = none.join(smallest, on=SERVE_KEY, how="left", nulls_equal=True)
     gone = none.select(
         item=pl.lit(name + " on ") + pl.col("pool"),
         reason=pl.when(pl.col("smallest") > pl.col("gpus"))

@@ -223,6 +223,19 @@ def spot_multiplier(interruptions_per_h: float, checkpoint_interval_h: float, ov
     return (1 + overhead) / kept if kept > 0 else None
 
 
+def checkpoint_interval_h(write_h: float, interruptions_per_h: float) -> float:
+    """Interval between checkpoints that loses least time [h]: sqrt(2 x write / rate) (Young 1974).
+
+    Raises
+    ------
+    ValueError
+        The work is never interrupted, so that no interval is too long.
+    """
+    if interruptions_per_h <= 0:
+        raise ValueError("without interruptions no checkpoint is needed")
+    return math.sqrt(2 * write_h / interruptions_per_h)
+
+
 def restarted_hours(interruptions_per_h: float, job_h: float) -> float | None:
     """Hours billed on spot capacity for a job that starts over at each interruption [h]; None where that overflows.
 

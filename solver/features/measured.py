@@ -19,6 +19,24 @@ PUBLISHED_ERROR: Final = 0.05
 """Expected relative error of a published figure for the same case: engine versions differ by 4 to 5 % (median)."""
 
 
+def with_measured_offer(pools: pl.DataFrame, tables: SpeedTables) -> pl.DataFrame:
+    """Add `measured_offer`: the name under which the user measured this very offer; null where none is tied to it.
+
+    Parameters
+    ----------
+    pools
+        pool (an offer_id, ``#spot`` after it where spot), provider, offer; own servers have no provider.
+    tables
+        `user_measurements`; its `offer` may be written as offer_id, provider/offer or offer.
+    """
+    table = tables.user_measurements
+    named = [] if table is None or "offer" not in table.columns else table["offer"].drop_nulls().unique().to_list()
+    ways = (pl.col("pool").str.strip_suffix("#spot"), pl.format("{}/{}", "provider", "offer"), pl.col("offer"))
+    return pools.with_columns(
+        measured_offer=pl.coalesce(*(pl.when(way.is_in(named)).then(way) for way in ways), pl.lit(None, pl.String))
+    )
+
+
 def with_measured_serving(frame: pl.DataFrame, tables: SpeedTables, *, online: bool) -> pl.DataFrame:
     """Replace modelled rates where a measurement covers the very case.
 

@@ -6,6 +6,7 @@ They are put into the group when it is first used, so that starting up loads not
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from solver.report.answer import Answer
 
 SOURCES = ("skypilot", "gpuhunt", "vantage", "quotes")
 BUILT_IN = "built-in"
+Decorator = Callable[[Any], Any]
 
 
-def add_commands(group: click.Group, catalog_option: Any, gives_answer: Any) -> None:
+def add_commands(group: click.Group, catalog_option: Decorator, gives_answer: Decorator) -> None:
     """Put the commands into `group`; the options are those that all commands share."""
     if "import" in group.commands:
         return
@@ -92,6 +94,7 @@ def add_commands(group: click.Group, catalog_option: Any, gives_answer: Any) -> 
     @click.pass_context
     def cheapest_command(
         ctx: click.Context,
+        /,
         answer: Answer,
         overlays: tuple[Path, ...],
         cpus: str | None,

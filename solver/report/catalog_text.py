@@ -18,6 +18,7 @@ from solver.report.export import frame_bytes, to_json
 from solver.report.page import Column, View, line, notes, render, table
 
 IN_FULL = 3
+SOURCES = 5
 PROVENANCE = ("source", "as_of", "confidence", "notes")
 
 
@@ -176,7 +177,8 @@ def sections_text(sections: Sequence[Section], currency: str, view: View) -> str
     pages = []
     for section in sections:
         if section.table == "offers" and section.frame.height > IN_FULL:
-            pages.append(f"{section.title}\n\n{offer_table(section.frame, section.frame.height, currency, (), view)}")
+            table_text = offer_table(section.frame, section.frame.height, currency, (), view)
+            pages.append(f"{section.title}\n\n{table_text}{source_lines(section.frame)}")
             continue
         if section.table == "servers" and section.frame.height > 1:
             short = section.frame.select(
@@ -188,6 +190,16 @@ def sections_text(sections: Sequence[Section], currency: str, view: View) -> str
             title = next(str(record[name]) for name in record if name not in PROVENANCE)
             pages.append(render_record(f"{section.title}: {title}", list(record.items()), view))
     return "\n".join(pages)
+
+
+def source_lines(frame: pl.DataFrame) -> str:
+    """Where the rows of a list are from, the source of most rows first."""
+    counted = (
+        frame.group_by("source", "as_of", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
+    )
+    shown = [f"  {row['len']} x {row['source']}, {row['as_of'] or 'undated'}" for row in counted.rows(named=True)]
+    more = [f"  and {len(shown) - SOURCES} more sources"] if len(shown) > SOURCES else []
+    return "\n".join(["source of prices", *shown[:SOURCES], *more]) + "\n"
 
 
 def sections_bytes(sections: Sequence[Section], form: str) -> bytes:

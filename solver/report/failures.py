@@ -33,7 +33,9 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, CatalogError):
         # A table that cannot be read is input like a problem file; CATALOG is for what the catalogue checks find.
         return USAGE, str(error)
-    if isinstance(error, ProblemError | UnknownName | ConfigError | NotAResult | NoAnswer | ValidationError | BadRequest):
+    if isinstance(
+        error, ProblemError | UnknownName | ConfigError | NotAResult | NoAnswer | ValidationError | BadRequest
+    ):
         return USAGE, str(error)
     if isinstance(error, TemplateError):
         return USAGE, "\n".join(f"--{name}: {what}" for name, what in error.errors.items())

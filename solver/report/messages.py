@@ -58,6 +58,11 @@ ZH: dict[str, str] = {
     "each": "每副本",
     "in {hours} h": "用时 {hours} 小时",
     "{hours} h/mo": "每月 {hours} 小时",
+    "Tokens": "词元成本",
+    "{name}: {prices}; {cost} for {read} in, {written} out": "{name}：{prices}；共 {cost}，输入 {read}，输出 {written}",
+    "{read} per million tokens in, {written} out": "每百万词元输入 {read}，输出 {written}",
+    "{price} per million tokens": "每百万词元 {price}",
+    "{share} of the time reads prompts": "{share} 的时间用于读取提示",
     # status
     "Cheapest plan, proved": "已证明为最低成本方案",
     "Optimal, proved": "已证明最优",

@@ -11,6 +11,7 @@ from solver.report import forms
 from solver.report import text_parts as parts
 from solver.report.messages import Messages
 from solver.report.page import Column, View, line, notes, render, table
+from solver.report.token_text import token_lines
 
 STATUS_STYLE = {
     Status.OPTIMAL: "bold green",
@@ -95,6 +96,7 @@ def _workloads(result: Result, view: View, t: Messages) -> RenderableType:
 
 def _plan_notes(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     yield from parts.limit_lines(result, t)
+    yield from token_lines(result, t)
     yield t("Runner-up"), parts.runner_up_text(result, t)
     yield t("Prices"), parts.price_text(result, t)
     yield from _listed(t("Assumed"), tuple(f"* {assumed}" for assumed in result.assumptions))

@@ -219,3 +219,12 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
         sheet.need("gpus"), sheet.need("dense_pflops"), sheet.get("utilisation", default=1), sheet.need("horizon_years")
     )
     return div(sheet.need("total"), work)
+
+
+@rule("effective_(price_)?per_(?P<gpu>gpu_)?h", "utilisation", "tco", "cloud_cost", "break_even")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    """Price of an hour in use, where hours are paid for whether used or not."""
+    each = (
+        sheet.get("price_per_gpu_h", "own_per_gpu_h") if match["gpu"] else sheet.get("own_fixed_per_h", "cloud_per_h")
+    )
+    return over(finance.cost_per_used_hour, each, sheet.need("utilisation"))

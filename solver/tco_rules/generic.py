@@ -62,7 +62,11 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     if match["whole"]:
         share = div(sheet.need(match["what"]), sheet.need(match["whole"]))
     elif whole := next((k for k in ("rack_kw", "node_kw", "it_kw", "facility_kw") if sheet.has(k)), None):
-        share = div(sheet.need(f"{match['what']}_kw"), sheet.need(whole))
+        if match["what"] == "gpu" and sheet.has("gpu_w"):
+            part = mul(sheet.need("gpus"), sheet.given["gpu_w"], 1e-3)  # all cards, not one
+        else:
+            part = sheet.need(f"{match['what']}_kw")
+        share = div(part, sheet.need(whole))
     else:
         share = div(sheet.need(match["what"]), sheet.need("total"))
     return mul(share, 100 if match["unit"] == "percent" else 1)

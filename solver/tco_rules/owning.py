@@ -162,3 +162,10 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     whole = sheet.number("total", "own_total")
     share = total(staff) * sheet.number("horizon_years") / whole
     return share * (100 if "percent" in match[0] else 1)
+
+
+@rule("(?P<unit>kg|t|g)_co2e?(_per_year)?|co2e?_(?P<after>kg|t|g)(_per_year)?|carbon_(?P<carbon>kg|t|g)")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    grams = sheet.get("g_per_kwh", "carbon_g_per_kwh", "g_co2_per_kwh", "gco2_per_kwh")
+    unit = {"g": 1.0, "kg": 1e3, "t": 1e6}[match["unit"] or match["after"] or match["carbon"]]
+    return over(lambda k, g: k * g / unit, sheet.need("energy_kwh"), grams)

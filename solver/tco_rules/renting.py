@@ -6,7 +6,7 @@ import re
 
 from solver.features import finance, tco
 from solver.tco_rules.base import div, missing, mul, sums
-from solver.tco_rules.sheet import RuleBook, Sheet, Value, over, total
+from solver.tco_rules.sheet import RuleBook, Sheet, Value, numbers, over, total
 
 BOOK = RuleBook()
 rule = BOOK.rule
@@ -29,9 +29,11 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
 
 def price_kept(sheet: Sheet) -> Value:
     """Share of the price left after a discount."""
-    if sheet.has("discount_percent"):
-        return over(lambda d: 1 - d / 100, sheet.need("discount_percent"))
-    return over(lambda d: 1 - d, sheet.get("discount_share", default=0.0)) if sheet.has("discount_share") else 1.0
+    for name, value in sheet.given.items():
+        found = re.fullmatch(r"(?:\w+_)?discount_(share|percent)", name)
+        if found and numbers(value):
+            return over(lambda d, w=100 if found[1] == "percent" else 1: 1 - d / w, value)
+    return 1.0
 
 
 @rule("daily|per_day|price_per_day", "cloud_cost")
@@ -143,3 +145,10 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     else:
         return missing(f"total of {other}")
     return div(sheet.need("total"), reference)
+
+
+@rule(r"(?P<what>goodput(?:_loss)?|support)_(?:per_)?month", "rental_tco")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    """A charge that is given as a share of the compute bill."""
+    share = _as_share(sheet, match["what"])
+    return sheet.number("gpu_month") * share if share else missing(match[0])

@@ -196,3 +196,10 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
         cards_w = sum(cards) if isinstance(cards, list) else float(cards) * float(sheet.get("gpus", default=1))
         return racks.transient_w(sum(watts), cards_w, sheet.number("peak_ratio", "transient_ratio", "gpu_peak_ratio"))
     return racks.wall_w(watts, float(sheet.get("psu_efficiency", default=1.0)))
+
+
+@rule("(mean|expected|drawn|average|typical)_kw")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    """Drawn power as a share of nameplate."""
+    share = sheet.get("draw_share", "share_of_nameplate", "nameplate_share", "utilisation")
+    return over(lambda k, s: k * s, sheet.get("nameplate_kw", "node_kw", "rack_kw"), share)

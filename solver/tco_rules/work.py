@@ -24,7 +24,9 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     what = match["what"] or match["other"]
     price = sheet.get("price_per_h", "cloud_per_h")
     if price is None:
-        return missing("price per hour")
+        # An owned machine: what it costs each hour, and what running it costs.
+        running = sheet.get("own_opex_per_h", default=0.0) if sheet.has("own_opex_per_h", "price_per_kwh") else 0.0
+        price = over(lambda a, b: a + b, sheet.need("own_fixed_per_h"), running)
     if what == "total":
         rate = sheet.get("total_tok_s")
         if rate is None:
@@ -131,6 +133,9 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
 
 @rule("price_ratio", "upgrade", "price_quote")
 def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    for name, whole in (("price_increase_percent", 100), ("price_premium_percent", 100), ("price_increase_share", 1)):
+        if sheet.has(name):
+            return over(lambda p, w=whole: 1 + p / w, sheet.need(name))
     new, old = sheet.get("price_new", "new_price", "new"), sheet.get("price_old", "old_price", "old")
     if new is None or old is None:
         # Two prices, the older machine or date first.
@@ -171,6 +176,24 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
 def _(sheet: Sheet, match: re.Match[str]) -> Value:
     overhead, gap = sheet.get("checkpoint_overhead", default=0.0), sheet.get("checkpoint_interval_h", default=1.0)
     return over(finance.spot_break_even, sheet.need("spot"), sheet.get("on_demand", "cloud_per_h"), gap, overhead)
+
+
+@rule("interruptions_per_h|failures_per_h", "spot", "train_cost")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    if sheet.has("mtbf_h", "mtbf_hours", "mtbf_days"):
+        return div(1, sheet.get("mtbf_h", "mtbf_hours"))
+    return div(sheet.get("interruptions", "failures"), sheet.need("hours"))
+
+
+@rule("mtbf_h|mtbf_hours|mtbf|hours_between_(interruptions|failures)", "spot", "train_cost")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    return div(1, sheet.need("interruptions_per_h"))
+
+
+@rule("(optimal|best|young)_(checkpoint_)?interval_h|checkpoint_interval_h", "spot", "train_cost", "storage")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    written = sheet.get("checkpoint_h", "write_h")
+    return over(finance.checkpoint_interval_h, written, sheet.need("interruptions_per_h"))
 
 
 @rule("spot_multiplier|multiplier|time_multiplier", "spot")

@@ -91,9 +91,7 @@ def test_every_price_is_the_figure_of_its_fact(catalog: Catalog, shared: Path) -
 def test_every_billing_row_is_in_one_table_or_refused(catalog: Catalog, shared: Path) -> None:
     taken = [catalog.discounts, catalog.spot_interruption, catalog.terms, catalog.egress, catalog.electricity]
     taken += [catalog.pue, catalog.colocation, catalog.maintenance, catalog.trends]
-    from_facts = catalog.fx.filter(
-        pl.col("from_currency").is_in(["USD", "EUR"]) & pl.col("rate_low").is_in([7.0, 1.1])
-    )
+    from_facts = catalog.fx.filter(pl.col("from_currency").is_in(["USD", "EUR"]) & pl.col("rate_low").is_in([7.0, 1.1]))
     refused = catalog.refused.filter(pl.col("file") == "billing.csv").height
     rows = fact_rows(shared / "facts" / "billing.csv")
     assert sum(frame.height for frame in taken) + from_facts.height + refused == len(rows)
@@ -348,7 +346,5 @@ def test_priced_per_card_offers_hold_one_card(catalog: Catalog) -> None:
 def test_capacity_blocks_are_paid_up_front_by_the_day(catalog: Catalog) -> None:
     rows = catalog.prices.filter(pl.col("billing") == "capacity_block")
     assert rows.height == 4
-    assert rows.select("min_hours", "granularity_s", "upfront_share").unique().rows() == [
-        (24.0, 86400.0, 1.0)
-    ]
+    assert rows.select("min_hours", "granularity_s", "upfront_share").unique().rows() == [(24.0, 86400.0, 1.0)]
     assert not catalog.offers["offer"].str.contains("capacity block").any()

@@ -135,9 +135,7 @@ def test_memory_and_server_of_one_cpu_go_together(catalog: Catalog) -> None:
 
 def test_accelerators_fit_servers_of_their_form_factor(catalog: Catalog) -> None:
     """A chassis takes its own form factor; only the one sold with several baseboards takes others."""
-    fits = catalog.servers.select("server", "accelerator_form_factor", pl.col("fits").str.split(";")).explode(
-        "fits"
-    )
+    fits = catalog.servers.select("server", "accelerator_form_factor", pl.col("fits").str.split(";")).explode("fits")
     rows = fits.join(catalog.accelerators, left_on="fits", right_on="accelerator")
     board = pl.col("accelerator_form_factor").str.extract(r"^(\w+)")
     card = pl.col("form_factor").str.extract(r"^(\w+)")
@@ -146,9 +144,7 @@ def test_accelerators_fit_servers_of_their_form_factor(catalog: Catalog) -> None
 
 
 def test_complete_systems_state_what_is_inside(catalog: Catalog) -> None:
-    whole = catalog.servers.filter(
-        pl.col("complete") & (pl.col("slots") == 8) & pl.col("price_usd").is_not_null()
-    )
+    whole = catalog.servers.filter(pl.col("complete") & (pl.col("slots") == 8) & pl.col("price_usd").is_not_null())
     assert whole.height >= 5
     assert whole["included_ram_gib"].null_count() == 0
     assert whole["included_network_gbps"].null_count() == 0
@@ -170,9 +166,7 @@ def test_rules_name_every_rule_of_the_problem_schema_once(catalog: Catalog) -> N
 
 def test_calendars_cover_the_week(catalog: Catalog) -> None:
     hours = catalog.calendars.with_columns(hours=pl.col("hour_to") - pl.col("hour_from"))
-    total = hours.group_by("calendar").agg(
-        pl.col("hours").sum(), load=(pl.col("hours") * pl.col("level")).sum()
-    )
+    total = hours.group_by("calendar").agg(pl.col("hours").sum(), load=(pl.col("hours") * pl.col("level")).sum())
     assert dict(total.select("calendar", "hours").iter_rows()) == dict.fromkeys(
         ("flat", "office_hours", "day_night"), 168
     )

@@ -106,9 +106,7 @@ def test_bad_date(overlay: Overlay) -> None:
 
 
 def test_unknown_accelerator_names_the_nearest(overlay: Overlay) -> None:
-    head = (
-        "offer_id,provider,offer,deployment_mode,accelerator,accelerator_count,rdma,interconnect_class,region"
-    )
+    head = "offer_id,provider,offer,deployment_mode,accelerator,accelerator_count,rdma,interconnect_class,region"
     row = "me/x/us,me,x,vm,H100-80GB-SXM,8,true,nvlink,us,false,own,measured"
     text = f"{head},doubtful,source,confidence\n{row}\n"
     issue = one_fault(overlay(offers=text))
@@ -117,9 +115,7 @@ def test_unknown_accelerator_names_the_nearest(overlay: Overlay) -> None:
 
 
 def test_price_of_an_unknown_offer(overlay: Overlay) -> None:
-    issue = one_fault(
-        overlay(prices=PRICES + "AWS/p5.48xlarge/us-eats-1,on_demand,0,0,1,USD,0,1,own,listed\n")
-    )
+    issue = one_fault(overlay(prices=PRICES + "AWS/p5.48xlarge/us-eats-1,on_demand,0,0,1,USD,0,1,own,listed\n"))
     assert (issue.row, issue.column) == (2, "offer_id")
     assert "did you mean AWS/p5.48xlarge/us-east-1?" in issue.what
 

@@ -87,9 +87,7 @@ T4g | GH200-144GB | V100-SXM3 | H100-40GB | L40S SXM | 48GB-Ada (L40/L40S) | unk
 """
 
 
-@pytest.mark.parametrize(
-    "label", ["", "  ", *(name.strip() for name in NO_ONE_CARD.replace("\n", "|").split("|"))]
-)
+@pytest.mark.parametrize("label", ["", "  ", *(name.strip() for name in NO_ONE_CARD.replace("\n", "|").split("|"))])
 def test_label_of_no_one_card_is_refused(catalog: Catalog, label: str) -> None:
     assert match_accelerators(catalog, label) == ()
     with pytest.raises(UnknownName):
@@ -182,12 +180,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(
-    "table", ["inference_measured", "memory_logs", "power_measured", "training_measured"]
-)
+@pytest.mark.parametrize("table", ["inference_measured", "memory_logs", "power_measured", "training_measured"])
 def test_every_label_of_the_reference_sets(catalog: Catalog, shared: Path, table: str) -> None:
-    labels = (
-        pl.read_csv(shared / "reference" / f"{table}.csv", infer_schema=False)["gpu"].drop_nulls().unique()
-    )
+    labels = pl.read_csv(shared / "reference" / f"{table}.csv", infer_schema=False)["gpu"].drop_nulls().unique()
     lost = {label for label in labels if not match_accelerators(catalog, label)}
     assert lost <= set(REFUSED)

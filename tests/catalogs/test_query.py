@@ -120,9 +120,7 @@ def test_eu_does_not_take_regions_by_the_letters_in_their_name(catalog: Catalog)
 
 def test_provider_by_any_case_or_beginning(catalog: Catalog) -> None:
     for asked in ("Verda (DataCrunch)", "verda", "VERDA"):
-        assert set(list_offers(catalog, Where(provider=asked), today=TODAY).frame["provider"]) == {
-            "Verda (DataCrunch)"
-        }
+        assert set(list_offers(catalog, Where(provider=asked), today=TODAY).frame["provider"]) == {"Verda (DataCrunch)"}
 
 
 def test_doubtful_rows_can_be_left_out(catalog: Catalog) -> None:
@@ -151,9 +149,7 @@ def test_min_confidence_orders_the_words() -> None:
         (Where(), "prise", "unknown sort column 'prise'; did you mean price"),
     ],
 )
-def test_unknown_words_are_named_with_the_nearest(
-    catalog: Catalog, where: Where, sort: str, message: str
-) -> None:
+def test_unknown_words_are_named_with_the_nearest(catalog: Catalog, where: Where, sort: str, message: str) -> None:
     with pytest.raises(UnknownName) as caught:
         list_offers(catalog, where, sort=sort, today=TODAY)
     assert str(caught.value).startswith(message)
@@ -210,10 +206,7 @@ def changed(catalog: Catalog, table: str, name: str, **values: object) -> Catalo
     key = TABLES[table].primary_key()[0]
     frame: pl.DataFrame = getattr(catalog, table)
     new = frame.with_columns(
-        pl.when(pl.col(key) == name)
-        .then(pl.lit(value, frame.schema[column]))
-        .otherwise(pl.col(column))
-        .alias(column)
+        pl.when(pl.col(key) == name).then(pl.lit(value, frame.schema[column])).otherwise(pl.col(column)).alias(column)
         for column, value in values.items()
     )
     return dataclasses.replace(catalog, **{table: new})

@@ -43,9 +43,7 @@ def test_seal_is_up_to_date(name: str) -> None:
     seals = read_seals((DATA / SEALS).read_text(encoding="utf-8"))
     data = (DATA / f"{name}.csv").read_bytes()
     full = plain(parse_table(data, name, TABLES[name])[0])
-    assert seals[name].file_sha256 == file_sha256(data), (
-        "tables changed: run catalogs.seal.seal_data(data folder)"
-    )
+    assert seals[name].file_sha256 == file_sha256(data), "tables changed: run catalogs.seal.seal_data(data folder)"
     assert seals[name].content_sha256 == content_sha256(full, TABLES[name].primary_key())
     assert plain(read_sealed(data, name, TABLES[name])).equals(full)
 

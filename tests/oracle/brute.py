@@ -71,10 +71,12 @@ def serves(inst: Instance, work: int, period: int, counts: dict[int, int]) -> bo
     blended = {k: inst.replicas[k].blend * n for k, n in counts.items()}
     supply = sum(blended.values())
     if service.redundant:
-        for o in {pool_of(k) for k in kinds}:
+        node: dict[int, int] = {}
+        for k in kinds:
+            node[pool_of(k)] = max(node.get(pool_of(k), 0), inst.replicas[k].node_blend)
+        for o, most in node.items():
             inside = sum(v for k, v in blended.items() if pool_of(k) == o)
-            node = max(inst.replicas[k].node_blend for k in kinds if pool_of(k) == o)
-            if supply - min(inside, node) < needed(demand):
+            if supply - min(inside, most) < needed(demand):
                 return False
     firm_ppm = 1_000_000 - inst.spot_share_ppm
     if firm_ppm > 0:
