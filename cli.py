@@ -26,6 +26,20 @@ EXAMPLE = "kitout solve problems/lora-70b.yaml"
 class Commands(click.Group):
     """The group of all commands: turns whatever goes wrong into one message and its exit code."""
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or self.loaded(ctx).get(cmd_name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self.loaded(ctx))
+
+    def loaded(self, ctx: click.Context) -> dict[str, click.Command]:
+        """All commands, those that stand in modules of ours among them."""
+        refuse_shadows(ctx)
+        from solver.report.speed_commands import add_commands
+
+        add_commands(self, Quantity, catalog_option, gives_answer)
+        return dict(self.commands)
+
     def invoke(self, ctx: click.Context) -> Any:
         refuse_shadows(ctx)
         try:
@@ -380,10 +394,15 @@ def show_command(answer: Answer, overlays: tuple[Path, ...], name: str, currency
 @click.option(
     "--context",
     type=Quantity("Tokens"),
-    default="8192",
-    show_default=True,
-    help="Longest request, or sequence.",
+    help="Longest request, or sequence (default: isl + osl, or 8192).",
 )
+@click.option("--isl", type=Quantity("Tokens"), help="Input tokens; with --osl, rates are shown too.")
+@click.option("--osl", type=Quantity("Tokens"), help="Output tokens.")
+@click.option("--ttft", type=Quantity("Seconds"), metavar="TIME", help="Limit of the time to first token, e.g. 500ms.")
+@click.option("--tpot", type=Quantity("Seconds"), metavar="TIME", help="Limit of the time per output token.")
+@click.option("--percentile", type=click.Choice(["mean", "p50", "p90", "p95", "p99"]), default="p95", show_default=True)
+@click.option("--rate", type=Quantity("RequestRate"), help="Load to be served, e.g. 12 req/s.")
+@click.option("--offline", is_flag=True, help="All requests queued: no latency counts.")
 @click.option("--concurrency", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True)
 @click.option("--tp", type=click.IntRange(min=1), help="Tensor-parallel size (default: as many as it takes).")
 @click.option("--pp", type=click.IntRange(min=1), help="Pipeline stages.")
@@ -400,7 +419,11 @@ def show_command(answer: Answer, overlays: tuple[Path, ...], name: str, currency
 @catalog_option
 @gives_answer
 def size(answer: Answer, overlays: tuple[Path, ...], model: str, gpus: tuple[str, ...], **asked: Any) -> None:
-    """Show what a model needs on each accelerator: does it fit, on how many GPUs. No prices, no solver."""
+    """Show what a model needs on each accelerator: does it fit, on how many GPUs, at what rate. No prices, no solver."""
+    if (asked["isl"] is None) != (asked["osl"] is None):
+        raise click.UsageError("rates need both --isl and --osl")
+    if asked["isl"] is None and (asked["offline"] or any(asked[name] is not None for name in ("rate", "ttft", "tpot"))):
+        raise click.UsageError("--rate, --ttft, --tpot and --offline need --isl and --osl")
     from catalogs.load import load_catalog
     from solver.report.give import give_table
     from solver.report.size_text import render_size

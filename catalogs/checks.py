@@ -54,7 +54,8 @@ def check(catalog: Catalog, today: date | None = None) -> pl.DataFrame:
 
 
 def _findings(frame: pl.DataFrame, severity: str, table: str, row: pl.Expr, what: pl.Expr) -> pl.DataFrame:
-    return frame.select(
+    # Text put together from columns whose chunks differ (as a join leaves them) makes polars 2.1 panic.
+    return frame.rechunk().select(
         severity=pl.lit(severity), table=pl.lit(table), row=row.cast(pl.String), what=what.cast(pl.String)
     )
 

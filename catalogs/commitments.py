@@ -60,14 +60,19 @@ def derive_commitments(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         pl.col("rate_confidence").replace_strict(rank, return_dtype=pl.Int64),
         pl.lit(rank["derived"]),
     )
-    return found.with_columns(
-        upfront_share=pl.lit(0.0),
-        price_per_hour=(pl.col("price_per_hour") * (1 - pl.col("rate"))).round(6),
-        min_hours=pl.lit(0.0),
-        interruption_per_month=pl.lit(None, pl.Float64),
-        confidence=weakest.replace_strict({number: name for name, number in rank.items()}, return_dtype=pl.String),
-        notes=pl.format("derived: on-demand price less {} %; {}", (pl.col("rate") * 100).round(1), "rate_source"),
-    ).select(prices.columns)
+    # One chunk: text made of columns that joins left in several makes polars 2.1 panic.
+    return (
+        found.rechunk()
+        .with_columns(
+            upfront_share=pl.lit(0.0),
+            price_per_hour=(pl.col("price_per_hour") * (1 - pl.col("rate"))).round(6),
+            min_hours=pl.lit(0.0),
+            interruption_per_month=pl.lit(None, pl.Float64),
+            confidence=weakest.replace_strict({number: name for name, number in rank.items()}, return_dtype=pl.String),
+            notes=pl.format("derived: on-demand price less {} %; {}", (pl.col("rate") * 100).round(1), "rate_source"),
+        )
+        .select(prices.columns)
+    )
 
 
 def usual_discounts(discounts: pl.DataFrame) -> pl.DataFrame:

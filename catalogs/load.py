@@ -174,6 +174,6 @@ def _assembled(tables: Mapping[str, pl.DataFrame], issues: Sequence[Issue], seal
         content = sealed.get(name) or content_sha256(columns[name], TABLES[name].primary_key())
         digest.update(f"{name} {content}\n".encode())
     # The hash is of what was read; what follows from it is not hashed twice.
-    prices = pl.concat([columns["prices"], derive_commitments(columns)])
+    prices = pl.concat([columns["prices"], derive_commitments(columns)], rechunk=True)
     columns["prices"] = apply_book(prices, columns["offers"], columns["book"])
     return Catalog(**columns, sha256=digest.hexdigest())

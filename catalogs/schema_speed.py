@@ -168,7 +168,9 @@ class MeasurementsServing(Sourced):
 class UserMeasurements(MeasurementsServing):
     """The user's own measurements, laid over the catalogue; they go before everything else.
 
-    `offer`: measured on this offer only; null: on the accelerator wherever it stands.
+    `offer`: measured on this offer only; null: on the accelerator wherever it stands. `concurrency`: requests in flight
+    of this point of operation, 0 where not stated; several points of one configuration answer for different limits.
     """
 
+    concurrency = count(key=True, minimum=0)
     offer = text(nullable=True)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
+
+from solver.validate_memory import ValidationError
 
 EXPECTED_UTILISATION: Final = 0.70
 """GPU utilisation that a well fed machine should pass."""
@@ -27,6 +32,10 @@ class Finding:
     gpu_utilisation: float | None
     bottleneck: Bottleneck
     why: str
+    planned_hours: float | None = None
+    measured_hours: float | None = None
+    planned_cost: float | None = None
+    measured_cost: float | None = None
 
 
 def compare_plan(result: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> tuple[Finding, ...]:
@@ -42,14 +51,38 @@ def compare_plan(result: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -
 
     Raises
     ------
-    ValueError
+    ValidationError
         A row names a workload that the plan does not have; all of them are named.
     """
     planned = {w["name"]: w for w in result.get("workloads", [])}
     lost = sorted({str(r.get("workload")) for r in rows} - set(planned))
     if lost:
-        raise ValueError(f"not in the plan: {', '.join(lost)} (it has: {', '.join(planned) or 'nothing'})")
+        raise ValidationError(f"not in the plan: {', '.join(lost)} (it has: {', '.join(planned) or 'nothing'})")
     return tuple(_finding(planned[str(r["workload"])], r) for r in rows)
+
+
+def read_plan_rows(path: Path) -> list[dict[str, str]]:
+    """Read measurements of a running plan: a CSV with the columns workload and rate, others where known.
+
+    Raises
+    ------
+    ValidationError
+        The file cannot be read, lacks a column or holds no row.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValidationError(f"{path}: is not UTF-8 text") from None
+    except OSError as error:
+        raise ValidationError(f"{path}: cannot be read ({error.strerror})") from None
+    reader = csv.DictReader(io.StringIO(text))
+    lacks = [name for name in ("workload", "rate") if name not in (reader.fieldnames or [])]
+    if lacks:
+        raise ValidationError(f"{path}: columns {', '.join(lacks)} are missing")
+    rows = [{name: (value or "").strip() for name, value in row.items() if name} for row in reader]
+    if not rows:
+        raise ValidationError(f"{path}: holds no row")
+    return rows
 
 
 def _finding(workload: Mapping[str, Any], row: Mapping[str, str]) -> Finding:
@@ -60,7 +93,20 @@ def _finding(workload: Mapping[str, Any], row: Mapping[str, str]) -> Finding:
     bottleneck, why = _bottleneck(
         ratio, used, _share(row.get("data_wait_share")), _share(row.get("network_utilisation"))
     )
-    return Finding(str(workload["name"]), planned, measured, ratio, used, bottleneck, why)
+    hours = max((p.get("duration_h") or 0.0 for p in workload.get("placements", [])), default=0.0)
+    return Finding(
+        workload=str(workload["name"]),
+        planned_rate=planned,
+        measured_rate=measured,
+        ratio=ratio,
+        gpu_utilisation=used,
+        bottleneck=bottleneck,
+        why=why,
+        planned_hours=hours or None,
+        measured_hours=_number(row.get("hours")),
+        planned_cost=_number(workload.get("cost")),
+        measured_cost=_number(row.get("cost")),
+    )
 
 
 def _planned_rate(workload: Mapping[str, Any]) -> float | None:

@@ -48,6 +48,8 @@ def fit_curves(rows: pl.DataFrame, catalog: Catalog, *, source: str, as_of: str)
         pooled = [p for (_, found), ps in points.items() if found == phase for p in ps]
         if pooled:
             table += _rows(GENERIC, phase, pooled)
+    if not table:
+        return catalog.power_curves.clear()
     return pl.DataFrame(table).with_columns(
         source=pl.lit(source), as_of=pl.lit(as_of), confidence=pl.lit("derived"), notes=pl.lit(None, pl.String)
     )

@@ -6,6 +6,7 @@ The result is a `user_measurements` table for an overlay folder; nothing of it i
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -18,6 +19,7 @@ from solver.features.memory import with_serving_memory
 from solver.features.memory_tables import MemoryTables
 from solver.features.speed_tables import SpeedTables
 from solver.features.throughput import with_rate_bound
+from solver.validate_memory import ValidationError
 
 AICONFIGURATOR: Final = "tokens/s/gpu"
 """Column that tells aiconfigurator's files (best_config_topn.csv, pareto.csv) from plain ones."""
@@ -30,6 +32,39 @@ BACKENDS: Final = {"trtllm": "tensorrt-llm", "vllm": "vllm", "sglang": "sglang"}
 PLAIN: Final = ("accelerator", "model", "precision", "tp", "isl", "osl", "output_tokens_per_s")
 
 
+def read_benchmark(
+    path: Path, catalog: Catalog, *, source: str, as_of: str, kind: str
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Read a benchmark CSV; see `import_measurements`.
+
+    Parameters
+    ----------
+    kind
+        aiconfigurator or benchmark: a file of the other kind is refused.
+
+    Raises
+    ------
+    ValidationError
+        The file cannot be read, is of the other kind, or lacks columns.
+    """
+    try:
+        rows = pl.read_csv(path.read_bytes(), infer_schema=False)
+    except OSError as error:
+        raise ValidationError(f"{path}: cannot be read ({error.strerror})") from None
+    except pl.exceptions.PolarsError as error:
+        raise ValidationError(f"{path}: not a CSV in UTF-8 ({str(error).splitlines()[0]})") from None
+    rows = rows.rename({c: c.strip() for c in rows.columns}).with_columns(pl.all().str.strip_chars().replace("", None))
+    if (kind == "aiconfigurator") != (AICONFIGURATOR in rows.columns):
+        what = f"has no column {AICONFIGURATOR!r}" if kind == "aiconfigurator" else "is a file of aiconfigurator's"
+        raise ValidationError(
+            f"{path}: {what}; import it as {'benchmark' if kind == 'aiconfigurator' else 'aiconfigurator'}"
+        )
+    try:
+        return import_measurements(rows, catalog, source=source, as_of=as_of)
+    except ValueError as error:
+        raise ValidationError(f"{path}: {error}") from None
+
+
 def import_measurements(
     rows: pl.DataFrame, catalog: Catalog, *, source: str, as_of: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -39,7 +74,7 @@ def import_measurements(
     ----------
     rows
         Rows as text: aiconfigurator's columns, or `PLAIN` with optional kv_precision, engine, pp, ttft_ms, tpot_ms,
-        offer, engine_version.
+        concurrency, offer, engine_version.
     source, as_of
         Provenance of the rows.
 
@@ -77,7 +112,7 @@ def import_measurements(
     kept = checked.filter(pl.col("reason").is_null()).with_columns(
         source=pl.lit(source), as_of=pl.lit(as_of), confidence=pl.lit("measured"), notes=pl.lit(None, pl.String)
     )
-    key = ["accelerator", "model", "precision", "kv_precision", "engine", "tp", "pp", "isl", "osl"]
+    key = ["accelerator", "model", "precision", "kv_precision", "engine", "tp", "pp", "isl", "osl", "concurrency"]
     table = kept.sort("output_tokens_per_s").unique(key, keep="last", maintain_order=True).select(columns).sort(key)
     return table, refused.sort("row").select("row", "reason")
 
@@ -119,6 +154,7 @@ def _from_aiconfigurator(rows: pl.DataFrame) -> pl.DataFrame:
         output_tokens_per_s=(text(AICONFIGURATOR).cast(pl.Float64, strict=False) * cards).cast(pl.String),
         ttft_ms=text("ttft"),
         tpot_ms=text("tpot"),
+        concurrency=text("concurrency"),
     )
 
 
@@ -129,6 +165,7 @@ def _resolved(plain: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
         "pp": "1",
         "ttft_ms": None,
         "tpot_ms": None,
+        "concurrency": None,
         "offer": None,
         "engine_version": None,
     }
@@ -144,6 +181,7 @@ def _resolved(plain: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
         engine=pl.col("engine").fill_null("vllm"),
         **{c: pl.col(c).cast(pl.Float64, strict=False).round(0).cast(pl.Int64) for c in ("tp", "isl", "osl")},
         pp=pl.col("pp").cast(pl.Float64, strict=False).fill_null(1.0).cast(pl.Int64),
+        concurrency=pl.col("concurrency").cast(pl.Float64, strict=False).fill_null(0.0).round(0).cast(pl.Int64),
         output_tokens_per_s=pl.col("output_tokens_per_s").cast(pl.Float64, strict=False),
         ttft_s=pl.col("ttft_ms").cast(pl.Float64, strict=False) / 1e3,
         tpot_s=pl.col("tpot_ms").cast(pl.Float64, strict=False) / 1e3,

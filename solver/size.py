@@ -16,11 +16,14 @@ from catalogs.names import match_accelerators, suggest_accelerators
 from solver.features.memory import REASON_HEADROOM, REASON_KV, REASON_WEIGHTS, with_serving_memory
 from solver.features.memory_tables import MemoryTables
 from solver.features.memory_training import REASON_ACTIVATIONS, REASON_STATES, with_training_memory
+from solver.size_rates import RATES, Requests, with_rates
 
 #: (TP, PP) tried for serving, fewest cards first; beyond a node of 8 whole pipeline stages are added.
 SERVING_SPLITS = ((1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (8, 4), (8, 8))
 #: Cards tried for training, all of them one ZeRO-3 (FSDP) group.
 TRAINING_CARDS = tuple(2**power for power in range(11))
+#: Longest request [tokens] where neither it nor input and output lengths are given.
+DEFAULT_CONTEXT = 8192
 #: Reasons that more memory would mend; any other refuses the card whatever its size.
 SHORTAGES = (REASON_HEADROOM, REASON_KV, REASON_WEIGHTS, REASON_ACTIVATIONS, REASON_STATES)
 
@@ -36,6 +39,7 @@ class Serving:
     concurrency: float = 1.0
     tp: int | None = None
     pp: int | None = None
+    requests: Requests | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def size_model(catalog: Catalog, model: str, gpus: Sequence[str], asked: Mapping
         training = Training(
             method=asked["method"],
             optimizer=asked["optimizer"],
-            sequence=asked["context"],
+            sequence=asked["context"] or DEFAULT_CONTEXT,
             micro_batch=asked["micro_batch"],
             checkpointing=asked["checkpointing"],
             lora_rank=asked["lora_rank"],
@@ -92,17 +96,20 @@ def size_model(catalog: Catalog, model: str, gpus: Sequence[str], asked: Mapping
     _known(asked["engine"], catalog.engines["engine"], "engine")
     _known(asked["precision"], catalog.quantisation["precision"], "precision")
     _known(asked["kv_precision"], catalog.kv_precisions["kv_precision"], "KV precision")
+    requests = Requests.of(asked)
     serving = Serving(
         precision=asked["precision"],
         kv_precision=asked["kv_precision"],
         engine=asked["engine"],
-        context=asked["context"],
+        context=asked["context"] or (DEFAULT_CONTEXT if requests is None else requests.isl + requests.osl),
         concurrency=asked["concurrency"],
         tp=asked["tp"],
         pp=asked["pp"],
+        requests=requests,
     )
     said = f"{serving.engine}, {serving.precision}, KV {serving.kv_precision}, context {serving.context:,}"
-    return f"{_label(row)} · {said}, {serving.concurrency:g} in flight", size_serving(catalog, row, names, serving)
+    said += f", {serving.concurrency:g} in flight" if requests is None else f"; {requests.words}"
+    return f"{_label(row)} · {said}", size_serving(catalog, row, names, serving)
 
 
 def _label(row: ModelRow) -> str:
@@ -137,7 +144,8 @@ def size_serving(catalog: Catalog, model: ModelRow, accelerators: Sequence[str] 
         One row per accelerator: `verdict` (fits | short | refused), `gpus`, `tp`, `pp` of the smallest split
         that fits (where none does, of the one least short), `weights_gib`, `overhead_gib`, `kv_pool_gib`,
         `usable_gib`, `slack_gib` (negative: short by so much) per card, `kv_tokens`, `max_concurrency` of the
-        replica, `reason`.
+        replica, `reason`; where requests are given, the rates of `solver.size_rates` too, and the split is the smallest
+        that serves them.
     """
     splits = [(tp, pp) for tp, pp in SERVING_SPLITS if asked.tp is None and (asked.pp is None or pp == asked.pp)]
     if asked.tp is not None:
@@ -151,8 +159,13 @@ def size_serving(catalog: Catalog, model: ModelRow, accelerators: Sequence[str] 
         min_concurrency=pl.lit(float(asked.concurrency)),
     )
     rows = with_serving_memory(_rows(catalog, model, accelerators, config), MemoryTables.of(catalog))
+    more: list[str] = []
+    if asked.requests is not None:
+        rows = with_rates(rows, catalog, asked.requests)
+        more = [*RATES, *(["replicas", "all_gpus"] if asked.requests.rate is not None else [])]
     return _smallest(rows).select(
         "accelerator",
+        *more,
         verdict="verdict",
         gpus="gpus",
         tp="tp",
@@ -220,7 +233,9 @@ def _smallest(rows: pl.DataFrame) -> pl.DataFrame:
     """Per accelerator the row with the fewest cards that fits, else the one that is short by least."""
     short = pl.col("memory_reason").is_in(list(SHORTAGES))
     verdict = pl.when("fits_memory").then(pl.lit("fits")).when(short).then(pl.lit("short")).otherwise(pl.lit("refused"))
+    served = pl.col("rate_req_s").is_not_null() if "rate_req_s" in rows.columns else pl.lit(True)
     order = [
+        served,
         "fits_memory",
         pl.when("fits_memory").then(-pl.col("gpus")).otherwise(pl.col("memory_slack_gib")),
     ]

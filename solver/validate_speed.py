@@ -217,23 +217,27 @@ def _scale(cards: pl.Expr) -> pl.Expr:
     return pl.when(cards.is_null()).then(pl.lit("not given")).otherwise(out)
 
 
-def _metrics(rows: pl.DataFrame, *, relative: bool) -> dict[str, float | int]:
+def _metrics(rows: pl.DataFrame, *, relative: bool) -> dict[str, float | int | None]:
     """Error figures of rows of one quantity; absolute ones (points, watts as shares of measured) where `relative` is off."""
     done = rows.filter(pl.col("predicted").is_not_null())
     share = done.select(e=pl.col("predicted") / pl.col("measured") - 1.0)["e"]
     points = done.select(e=pl.col("predicted") - pl.col("measured"))["e"]
-    out: dict[str, float | int] = {"n": rows.height, "refused": rows.height - done.height}
+    names = ["median_abs_rel", "p90_abs_rel", "mean_signed_rel", "median_signed_rel"]
+    names += [] if relative else ["median_abs", "p90_abs"]
+    out: dict[str, float | int | None] = {"n": rows.height, "refused": rows.height - done.height}
+    # Every key is there, null where no row was predicted.
+    out |= dict.fromkeys(names)
     if done.is_empty():
         return out
-    out |= {
-        "median_abs_rel": _figure(share.abs().median()),
-        "p90_abs_rel": _figure(share.abs().quantile(0.9, "linear")),
-        "mean_signed_rel": _figure(share.mean()),
-        "median_signed_rel": _figure(share.median()),
-    }
-    if not relative:
-        out |= {"median_abs": _figure(points.abs().median()), "p90_abs": _figure(points.abs().quantile(0.9, "linear"))}
-    return out
+    figures = (
+        share.abs().median(),
+        share.abs().quantile(0.9, "linear"),
+        share.mean(),
+        share.median(),
+        points.abs().median(),
+        points.abs().quantile(0.9, "linear"),
+    )
+    return out | {name: _figure(value) for name, value in zip(names, figures, strict=False)}
 
 
 def _figure(value: Any) -> float:
@@ -272,6 +276,7 @@ def _report(long: pl.DataFrame, *, relative: bool, groups: tuple[str, ...]) -> V
         "n": long.height,
         "refused": long.filter(pl.col("predicted").is_null()).height,
         "metrics": {q: _metrics(rows, relative=relative) for q, rows in of.items()},
+        "verdicts": {"n": 0, "right": 0, "wrong_fits": 0},
         "groups": by_group,
         "refusals": [{"reason": r, "n": n} for r, n in refusals.iter_rows()],
         "worst": worst.select(keep).to_dicts(),

@@ -16,7 +16,7 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from solver.tco_rules import RULES
-from solver.tco_rules.names import canonical
+from solver.tco_rules.names import RATIOS, canonical
 from solver.tco_rules.sheet import MissingQuantityError, Sheet, Value, numbers, over
 from solver.validate_memory import ValidationError
 
@@ -113,6 +113,10 @@ def sheet_of(catalog: Catalog, case: Mapping[str, Any], cases: Sequence[Mapping[
             rate = _exchange(catalog, case, name.currency, currency) * name.scale
             value = over(lambda v, r=rate: v * r, value)
         given[name.canonical] = value
+        stem = name.canonical.removesuffix("_percent")
+        ratio = next((r for r in (stem, f"{stem}_share") if r in RATIOS), None)
+        if stem != name.canonical and ratio is not None and numbers(value):
+            given[ratio] = over(lambda v: v / 100.0, value)
     words = " ".join(str(case.get(k, "")) for k in ("question", "note"))
 
     def others(name: str, quantity: str) -> Value:

@@ -279,9 +279,7 @@ def _check_hired(
     if not isinstance(work, Fixed):
         took *= work.runs.value / (1 if work.runs.per_month else problem.horizon)
     lines = [
-        i
-        for i in result.items
-        if i.kind == "rental" and i.pool == placement.pool and i.parts == (f"for {work.name}",)
+        i for i in result.items if i.kind == "rental" and i.pool == placement.pool and i.parts == (f"for {work.name}",)
     ]
     nodes = sum(i.quantity for i in lines if (i.hours_per_month or 0.0) >= took * (1 - SLACK))
     if nodes < placement.nodes:

@@ -10,8 +10,8 @@ from problems.units import Money
 from solver.features.power import with_gpu_power
 from solver.features.speed_tables import SpeedTables
 from solver.plan import Item, Placement, Result
-from solver.verify_money import HOURS, exchange
-from solver.verify_places import capped_w, nameplate_w, part_list
+from solver.verify_money import HOURS, exchange, part_list
+from solver.verify_places import capped_w, nameplate_w
 
 ROUNDING = 0.011
 """Money that rounding up to a cent may add to each amount of the model [money]."""
@@ -132,9 +132,7 @@ def _check_work(
     return _off(f"electricity for the work at {site.name}", _paid(lines), due, cents)
 
 
-def _check_space(
-    result: Result, problem: Problem, catalog: Catalog, site: Site, servers: list[Item]
-) -> list[str]:
+def _check_space(result: Result, problem: Problem, catalog: Catalog, site: Site, servers: list[Item]) -> list[str]:
     """Colocation by IT nameplate."""
     price = 0.0 if site.space is None else _money(site.space, problem, catalog)
     due = sum(nameplate_w(i, catalog) * i.quantity for i in servers) / 1000 * price * problem.horizon

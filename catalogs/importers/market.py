@@ -49,7 +49,8 @@ def build_market(
         The list's names say more than a reading of them would ("A100" is the 40 GB card): they are kept as labels, by
         which offers are asked for. Otherwise only names that the catalogue does not know are.
     """
-    frame = _with_ids(_sound(machines, report))
+    # One chunk: text made of columns that joins left in several makes polars 2.1 panic.
+    frame = _with_ids(_sound(machines, report).rechunk())
     frame = _one_price(frame, report)
     frame = with_cards(frame, catalog, report)
     if not own_names:

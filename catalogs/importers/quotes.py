@@ -143,8 +143,13 @@ def _read(path: Path, report: ImportReport, encoding: str | None) -> pl.DataFram
     file = str(rows[FILE][0]) if rows.height else str(path)
     known = [*COLUMNS, FILE, LINE]
     strange = [c for c in rows.columns if c not in known]
+    missing = [c for c in NEEDED if c not in rows.columns]
+    if len(missing) == len(NEEDED):
+        told = f"has none of the columns of a quote sheet ({', '.join(strange)})"
+        raise CatalogError([Issue(file, 1, None, told, "the columns that kitout catalog template writes")])
     if strange:
-        said = [Issue(file, 1, c, f"unknown column{nearest(c, COLUMNS)}", ", ".join(COLUMNS)) for c in strange]
+        allowed = "the columns that kitout catalog template writes"
+        said = [Issue(file, 1, c, f"unknown column{nearest(c, COLUMNS)}", allowed) for c in strange]
         raise CatalogError(said)
     need_columns(rows, NEEDED, file, "the quote sheet (kitout catalog template)")
     rows = rows.with_columns(pl.lit(None, pl.String).alias(name) for name in COLUMNS if name not in rows.columns)

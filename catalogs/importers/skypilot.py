@@ -16,7 +16,7 @@ from catalogs.errors import CatalogError, Issue
 from catalogs.importers.cards import OWN
 from catalogs.importers.market import build_market
 from catalogs.importers.report import Imported, ImportReport
-from catalogs.importers.rows import FILE, LINE, csv_rows, need_columns, numbers
+from catalogs.importers.rows import FILE, LINE, NUMBER, csv_rows, need_columns, numbers
 
 NEEDED = ("InstanceType", "vCPUs", "MemoryGiB", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 OPTIONAL = ("SpotPrice", "AvailabilityZone", "GpuInfo")
@@ -79,10 +79,16 @@ def read_list(file: Path, report: ImportReport, encoding: str | None) -> pl.Data
     rows = csv_rows(file, report, encoding)
     need_columns(rows, NEEDED, str(file), "SkyPilot's vms.csv")
     rows = rows.with_columns(pl.lit(None, pl.String).alias(name) for name in OPTIONAL if name not in rows.columns)
-    rows = numbers(rows.select(*NEEDED, *OPTIONAL, FILE, LINE), NUMBERS)
-    return rows.with_columns(
-        FILE_NAME.alias(FILE), pl.format("{}:{}", FILE, LINE).alias("where"), memory_gib=_card_memory()
-    ).drop("GpuInfo")
+    # An unquoted comma in a number moves the cells behind it to the right.
+    moved = pl.col("Region").str.contains(NUMBER).fill_null(False)
+    for line, region in rows.filter(moved).select(LINE, "Region").iter_rows():
+        report.refuse(f"cells are moved: the region reads {region}", f"{file}:{line}")
+    rows = numbers(rows.filter(~moved).select(*NEEDED, *OPTIONAL, FILE, LINE), NUMBERS)
+    return (
+        rows.rechunk()
+        .with_columns(FILE_NAME.alias(FILE), pl.format("{}:{}", FILE, LINE).alias("where"), memory_gib=_card_memory())
+        .drop("GpuInfo")
+    )
 
 
 # Provenance names the list, not the machine it was read on.

@@ -94,7 +94,7 @@ def offer_table(frame: pl.DataFrame, total: int, currency: str, columns: Sequenc
     chosen = list(columns or (WIDE_COLUMNS if view.wide else OFFER_COLUMNS))
     shown = frame.select(offer_column(name, currency) for name in chosen)
     prices = [f"{currency} {TITLES[name]}" for name in ("price", "price_per_gpu_hour")]
-    text = render_table(shown, total, view, prices)
+    text = render_table(shown, total, view, [*prices, TITLES["accelerator_count"]])
     starred = frame.filter(pl.col("price").is_not_null() & ~pl.col("confidence").is_in(FIRM)).height
     return f"{text}* derived, estimated or recalled price\n" if starred else text
 
@@ -106,6 +106,12 @@ def offer_column(name: str, currency: str) -> pl.Expr:
         star = pl.when(pl.col("confidence").is_in(FIRM)).then(pl.lit("")).otherwise(pl.lit(" *"))
         text = column.map_elements(lambda value: f"{value:,.2f}", return_dtype=pl.String)
         return pl.when(column.is_not_null()).then(text + star).alias(f"{currency} {TITLES[name]}")
+    if name == "accelerator":
+        # Cards that the catalogue does not know go by the name of the price list, machines without by none.
+        return pl.coalesce(column, "label", pl.lit("none")).alias(name)
+    if name == "accelerator_count":
+        part = pl.col("accelerator_share").round(3).cast(pl.String)
+        return pl.coalesce(part, column.cast(pl.String), pl.lit("0")).alias(TITLES[name])
     if name == "billing":
         term = pl.col("term_months").cast(pl.Float64)
         text = column.str.replace_all("_", " ")

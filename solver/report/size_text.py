@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from solver.report import forms
 from solver.report.page import Column, View, line, notes, render, table
+from solver.report.size_rates_text import rate_notes, rates
 
 BAR = 20
 MARKS = ("█", "▒", "░")
@@ -25,6 +26,9 @@ def render_size(title: str, frame: pl.DataFrame, view: View) -> str:
         yield ""
         yield _serving(sized, view) if served else _training(sized, view)
         yield ""
+        if "rate_req_s" in frame.columns:
+            yield rates(sized, view)
+            yield ""
         fits = sized.filter(pl.col("verdict") == "fits").height
         yield line(
             f"fits on {fits} of {frame.height} accelerators; figures are GiB per GPU, as software sees it",
@@ -33,7 +37,7 @@ def render_size(title: str, frame: pl.DataFrame, view: View) -> str:
         if view.wide:
             parts = ("weights", "engine", "KV cache") if served else ("states", "activations and the rest", "free")
             yield line("split: " + ", ".join(f"{mark} {part}" for mark, part in zip(MARKS, parts, strict=True)), view)
-        yield notes(_refused(frame), view)
+        yield notes([*_refused(frame), *(rate_notes(sized) if "rate_req_s" in frame.columns else ())], view)
 
     served = "kv_tokens" in frame.columns
     return render(page(), view)

@@ -39,6 +39,10 @@ def render_validation(title: str, report: Report, view: View) -> str:
             yield ""
         yield _metrics({"all": report["metrics"]}, view)
         yield ""
+        if report.get("worst"):
+            yield line("worst rows", view, "bold")
+            yield _rows({"rows": report["worst"]}, view)
+            yield ""
         yield notes(_last(report), view)
 
     return render(page(), view)

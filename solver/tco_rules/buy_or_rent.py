@@ -83,7 +83,9 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
         # A full cost per hour owned, beside a rent for the same card.
         each = sheet.get("own_per_gpu_h", "own_cost_per_gpu_h")
         return each if not sheet.has("cloud_per_h") else mul(each, sheet.get("gpus", default=1))
-    if not sheet.has("capex", "price_per_gpu", "node_price", "upfront", "price") and sheet.has("own_opex_per_h"):
+    if not sheet.has("capex", "price_per_gpu", "node_price", "upfront", "price") and sheet.has(
+        "own_opex_per_h", "own_opex_per_month", "own_opex_per_year"
+    ):
         return sheet.need("own_opex_per_h")
     net = sub(sheet.need("capex"), sheet.get("residual", default=0.0))
     if sheet.has("discount_rate") and sheet.number("discount_rate"):
@@ -96,7 +98,7 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     return div(over(lambda a, b: a + b, yearly, rest), finance.HOURS_PER_YEAR)
 
 
-@rule("break_even_(?P<unit>utilisation|percent|utilisation_percent|hours_per_day)")
+@rule("break_even_(?P<unit>utilisation|percent|utilisation_percent|hours_per_day|hours_per_month)")
 def _(sheet: Sheet, match: re.Match[str]) -> Value:
     if sheet.has("own_opex_per_h", "price_per_kwh") and sheet.has("capex", "price_per_gpu", "node_price"):
         # What running costs by the hour is spent in use only; yearly costs are in the fixed part.
@@ -104,7 +106,9 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     else:
         variable = sheet.get("own_variable_per_h", default=0.0) if sheet.has("own_variable_per_h") else 0.0
     share = over(finance.break_even_utilisation, sheet.need("own_fixed_per_h"), sheet.need("cloud_per_h"), variable)
-    factor = {"utilisation": 1.0, "hours_per_day": 24.0}.get(match["unit"], 100.0)
+    factor = {"utilisation": 1.0, "hours_per_day": 24.0, "hours_per_month": sheet.number("hours_per_month")}.get(
+        match["unit"], 100.0
+    )
     return over(lambda s: None if s is None else s * factor, share)
 
 

@@ -146,3 +146,14 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
             sheet.need("horizon_years"),
         )
     return missing("residual")
+
+
+@rule("residual_share|resale_share|value_kept_share", "finance", "price_quote", "tco")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    """Share of its price that a machine still fetches: the second of two prices over the first."""
+    if sheet.has("residual", "capex"):
+        return div(sheet.need("residual"), sheet.need("capex"))
+    if len(sheet.money) == 2:
+        new, used = (sheet.given[k] for k in sheet.money)
+        return div(used, new)
+    return missing("two prices")

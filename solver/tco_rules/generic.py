@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from solver.tco_rules.base import div, missing, mul
-from solver.tco_rules.sheet import RuleBook, Sheet, Value, numbers
+from solver.tco_rules.sheet import RuleBook, Sheet, Value, numbers, over
 
 BOOK = RuleBook()
 rule = BOOK.rule
@@ -49,7 +50,7 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
 def _(sheet: Sheet, match: re.Match[str]) -> Value:
     """So much for each, times how many there are."""
     for name, each in sheet.given.items():
-        found = re.fullmatch(rf"{re.escape(match['what'])}_per_([a-z]+)", name)
+        found = re.fullmatch(rf"{re.escape(match['what'])}_per_([a-z_]+)", name)
         count = f"{found[1]}s" if found else ""
         if found and numbers(each) and sheet.has(count):
             return mul(each, sheet.given[count])
@@ -70,3 +71,15 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     else:
         share = div(sheet.need(match["what"]), sheet.need("total"))
     return mul(share, 100 if match["unit"] == "percent" else 1)
+
+
+@rule(r"(?P<what>[a-z_]+)s(?:_needed)?")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    """How many groups for what one of them holds: pods of so many racks."""
+    for name, each in sheet.given.items():
+        found = re.fullmatch(rf"([a-z_]+)_per_{re.escape(match['what'])}", name)
+        if found and numbers(each) and not sheet.has(f"price_per_{match['what']}"):
+            held = sheet.get(found[1])
+            if held is not None:
+                return over(lambda a, b: math.ceil(a / b - 1e-9), held, each)
+    return missing(match[0])

@@ -44,13 +44,17 @@ NAMES = {
     "gpus_per_node": ("gpus_per_server", "gpus_per_system", "gpu_per_node"),
     "nics_per_node": ("ports_per_node", "nic_per_node", "rails", "links_per_node", "node_ports"),
     "switch_ports": ("radix", "ports_per_switch", "switch_radix", "ports_switch"),
-    "gpu_w": ("w_per_gpu", "gpu_tdp_w", "tdp_w", "watts_per_gpu", "card_w"),
+    "gpu_kw": ("kw_per_gpu", "gpu_power_kw"),
+    "it_kw": ("power_kw", "draw_kw", "rig_kw", "load_kw", "machine_kw", "box_kw", "total_kw", "it_power_kw"),
+    "it_w": ("power_w", "draw_w", "rig_w", "load_w", "machine_w", "box_w", "total_w"),
+    "relative_throughput": ("throughput_kept", "throughput_share", "relative_speed", "throughput_ratio", "speed_kept"),
+    "gpu_w": ("gpu_power_w", "w_per_gpu", "gpu_tdp_w", "tdp_w", "watts_per_gpu", "card_w"),
     "node_kw": ("kw_per_node", "kw_per_system", "server_kw", "node_power_kw", "system_kw", "kw_per_server"),
     "node_ru": ("node_units", "ru_per_node", "u_per_node", "node_u", "server_ru", "server_u"),
     "rack_units": ("rack_u", "rack_ru", "ru"),
     "host_w": ("host_overhead_w", "overhead_w", "other_w", "server_overhead_w", "host_and_network_w"),
     "residual": ("residual_value", "salvage", "resale", "salvage_value", "resale_value"),
-    "horizon_years": ("years", "term_years", "life_years", "lifetime_years", "useful_life_years", "period_years"),
+    "horizon_years": ("years", "term_years", "life_years", "lifetime_years", "useful_life_years", "period_years", "age_years"),
     "months": ("term_months", "horizon_months", "contract_months", "duration_months"),
     "hours_per_month": ("h_per_month", "month_h", "month_hours"),
     "hours_per_day": ("h_per_day", "duty_hours_per_day", "daily_hours", "use_hours_per_day"),
@@ -67,7 +71,8 @@ NAMES = {
                                "break_even_share"),
     "max_fill": ("fill", "fill_share", "max_utilisation", "fill_limit", "fill_rule"),
     "needed_tb": ("usable_needed_tb", "required_tb", "need_tb", "data_tb", "usable_tb_needed", "dataset_tb"),
-    "discount_rate": ("interest", "interest_rate", "rate", "wacc", "yearly_rate", "annual_rate", "financing_rate", "apr"),
+    "discount_rate": ("interest", "interest_rate", "rate", "wacc", "yearly_rate", "annual_rate", "financing_rate", "apr", "interest_rate_per_year"),
+    "discount_rate_percent": ("rate_percent", "interest_percent", "apr_percent", "wacc_percent", "interest_rate_percent"),
     "storage_month": ("storage_per_month", "storage_monthly"),
     "leaf": ("leaf_switches", "n_leaf"),
     "spine": ("spine_switches", "n_spine"),
@@ -98,6 +103,14 @@ NAMES = {
 }
 # fmt: on
 SYNONYM = {alias: name for name, aliases in NAMES.items() for alias in aliases}
+
+# Shares that cases also state in percent: both spellings mean the share.
+RATIOS = frozenset(
+    {
+        "utilisation", "derate", "discount_rate", "psu_efficiency", "mfu", "max_fill", "checkpoint_overhead", "tax_rate",
+        "saving_share", "residual_share", "relative_throughput", "interruptions_per_h", "cap_share", "power_factor",
+    }
+)  # fmt: skip
 
 UNITS: tuple[dict[str, float], ...] = (
     {"w": 1.0, "kw": 1e3, "mw": 1e6},

@@ -20,7 +20,11 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     """What a year costs beside energy: staff, upkeep, space ...; shares per so many servers count started groups."""
     parts: list[Value] = []
     for name, value in sheet.given.items():
-        if not re.fullmatch(YEARLY, name) or not numbers(value) or re.search(r"hours|days|share|percent", name):
+        if (
+            not re.fullmatch(YEARLY, name)
+            or not numbers(value)
+            or re.search(r"hours|days|share|percent|tb_|gb_|kwh|tokens|requests", name)
+        ):
             continue
         group = re.fullmatch(r".+_per_year_per_(\d+)_\w+", name)
         if group:
@@ -30,10 +34,15 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
         elif re.search(r"staff|admin|engineer|fte|salary", name) and sheet.has("fte", "staff_fte"):
             value = mul(value, sheet.number("fte", "staff_fte"))
         parts.append(value)
+    person = next(
+        (sheet.given[k] for k in ("price_per_fte", "fte_price", "staff_per_fte", "salary") if sheet.has(k)), None
+    )
+    if person is not None and sheet.has("fte", "staff_fte"):
+        parts.append(mul(person, sheet.number("fte", "staff_fte")))
     monthly = sums(
         sheet,
         r"(?!cloud|own_opex|saving|goodput|debug).+(_per_month|_month|_monthly)",
-        but=r".*(hours|kw_month|per_kw).*",
+        but=r".*(hours|kw_month|per_kw|tb_|gb_|kwh|tokens|requests).*",
     )
     parts += [mul(m, 12) for m in monthly]
     if sheet.has("per_kw_month", "price_per_kw_month", "colocation_per_kw_month"):
@@ -53,7 +62,7 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
 
 @rule("it_w")
 def _(sheet: Sheet, match: re.Match[str]) -> Value:
-    for name in ("w", "it_kw", "node_kw", "power_w", "draw_w"):
+    for name in ("w", "it_w", "it_kw", "node_kw"):
         value = sheet.get(name) if sheet.has(name, name[:-2] + "kw" if name.endswith("_w") else "kw") else None
         if value is not None:
             factor = 1000.0 if name.endswith("kw") else 1.0
@@ -79,7 +88,7 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     return over(tco.energy_kwh, sheet.need("it_w"), used, sheet.get("pue", default=1.0))
 
 
-@rule("energy_per_h|own_energy_per_h")
+@rule("(own_)?(energy|power|electricity)(_cost)?_per_h")
 def _(sheet: Sheet, match: re.Match[str]) -> Value:
     drawn = over(tco.energy_kwh, sheet.need("it_w"), 1.0, sheet.get("pue", default=1.0))
     return mul(drawn, sheet.need("price_per_kwh"))
@@ -134,7 +143,8 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     if sheet.has("own_opex_per_year"):
         return div(sheet.need("own_opex_per_year"), finance.HOURS_PER_YEAR)
     per_h = sums(sheet, r"(own_|power_|energy_|cooling_|staff_|maintenance_|space_|colocation_|opex_)\w*per_h")
-    energy = sheet.get("energy_per_h") if sheet.has("price_per_kwh") else None
+    # A tariff without watts is a gap, not free electricity.
+    energy = sheet.need("energy_per_h") if sheet.has("price_per_kwh") else None
     yearly = sheet.get("per_year_costs")
     parts = [*per_h, *([] if energy is None else [energy])]
     if yearly is not None:

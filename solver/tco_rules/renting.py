@@ -56,16 +56,20 @@ def _rental(sheet: Sheet) -> tco.Rental:
     per_gpu = sheet.get("price_per_gpu_h") if sheet.has("price_per_gpu_h") else None
     gpus = sheet.number("gpus")
     each = float(per_gpu) if per_gpu is not None else sheet.number("cloud_per_h") / gpus
+    unit = r"hours|(^|_)(tb|gb|pb|kw|kwh|tokens|requests)(_|$)"
     monthly = {
         k: float(v)
         for k, v in sheet.given.items()
-        if re.fullmatch(r".+(_month|_per_month|_monthly)", k) and isinstance(v, int | float) and "hours" not in k
+        if re.fullmatch(r".+(_month|_per_month|_monthly)", k) and isinstance(v, int | float) and not re.search(unit, k)
     }
     named = {"storage": 0.0, "egress": 0.0, "goodput": 0.0, "support": 0.0}
     for name, value in monthly.items():
         # Whatever else is paid by the month (debugging, CPU nodes, network) is support to this sum.
         kind = next((k for k in named if name.startswith(k)), "support")
         named[kind] += value
+    for kind in ("storage", "egress"):
+        by_size = sheet.get(f"{kind}_by_size")
+        named[kind] += float(by_size) if by_size is not None else 0.0
     once = sum(
         float(v)
         for k, v in sheet.given.items()
@@ -122,7 +126,10 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     return mul(sheet.need("monthly"), 12)
 
 
-@rule("effective_per_gpu_h|(effective|total|tco|all_in)_(price_)?per_gpu_h|effective_price_per_gpu_h", "rental_tco")
+@rule(
+    "effective_per_gpu_h|(effective|total|tco|all_in)_(price_)?per_gpu_h|effective_price_per_gpu_h|price_per_gpu_h_effective",
+    "rental_tco",
+)
 def _(sheet: Sheet, match: re.Match[str]) -> Value:
     hours = sheet.number("months") * sheet.number("hours_per_month")
     return sheet.number("total") / sheet.number("gpus") / hours
@@ -152,3 +159,25 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     """A charge that is given as a share of the compute bill."""
     share = _as_share(sheet, match["what"])
     return sheet.number("gpu_month") * share if share else missing(match[0])
+
+
+@rule("(?P<what>storage|egress)_by_size", "rental_tco", "cloud_cost", "storage")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    """Monthly bill from terabytes and a price per terabyte (storage: per month held)."""
+    what = match["what"]
+    for unit, size in (("tb", 1.0), ("gb", 1000.0)):
+        names = (
+            f"{what}_per_{unit}_month",
+            f"{what}_per_{unit}",
+            f"price_per_{unit}_month" if what == "storage" else "",
+        )
+        price = next((sheet.given[n] for n in names if n in sheet.given), None)
+        amount = sheet.get(f"{what}_tb", f"{what}_tb_month", f"{what}_tb_per_month")
+        if price is not None and amount is not None:
+            return mul(price, size, amount)
+    return missing(f"{what} price and size")
+
+
+@rule("(?P<what>storage|egress)_(?:per_)?month", "rental_tco", "cloud_cost", "storage")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    return sheet.need(f"{match['what']}_by_size")

@@ -108,7 +108,14 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     nodes = sheet.get("nodes_per_rack", "nodes") if sheet.has("nodes_per_rack", "nodes") else None
     if nodes is None:
         return missing("nodes")
-    other = float(sheet.get("switch_kw", "rack_other_kw", default=0.0))
+    other = float(sheet.get("rack_other_kw", default=0.0))
+    for name, each in sheet.given.items():
+        part = name.removesuffix("_kw")
+        if part != name and part not in ("gpu", "cpu", "node", "rack") and isinstance(each, int | float):
+            # So many switch trays at so much each; a part without a count stands for all of them.
+            counts = [sheet.given[c] for c in (f"{part}s", f"{part}es") if sheet.has(c)]
+            if counts or part in ("switch", "switches", "other"):
+                other += each * float(counts[0] if counts else 1)
     return over(lambda n, k: n * k + other, nodes, sheet.need("node_kw"))
 
 

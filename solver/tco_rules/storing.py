@@ -158,3 +158,14 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
         [over(lambda n, t: n * t, sheet.need("nodes"), sheet.need("tb_per_node"))] if sheet.has("tb_per_node") else []
     )
     return total(parts) if parts else missing("total_tb")
+
+
+@rule("(checkpoint_)?overhead(_(?P<unit>share|percent))?", "storage", "train_cost", "spot")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    """Share of time lost to checkpoints that stop the work."""
+    gap = sheet.get("interval_s", "checkpoint_interval_s")
+    if gap is None:
+        return missing("checkpoint interval")
+    written = sheet.get("write_s", "checkpoint_s")
+    factor = 100.0 if match["unit"] == "percent" else 1.0
+    return over(lambda w, g: storage.checkpoint_overhead(w, g) * factor, written, gap)

@@ -203,3 +203,12 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     """Drawn power as a share of nameplate."""
     share = sheet.get("draw_share", "share_of_nameplate", "nameplate_share", "utilisation")
     return over(lambda k, s: k * s, sheet.get("nameplate_kw", "node_kw", "rack_kw"), share)
+
+
+@rule("(fleet|total|cluster|aggregate)_(throughput|speed|work)_(?P<what>ratio|gain_percent|gain_share)", "power_whatif")
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    """Work of all units in the same power after the cap, over before it."""
+    kept = sheet.get("relative_throughput", "kept_share")
+    ratio = over(lambda k, e: k * (1 + e), kept, sheet.need("extra_share"))
+    factor = {"ratio": 0.0, "gain_percent": 100.0, "gain_share": 1.0}[match["what"]]
+    return ratio if not factor else over(lambda r: (r - 1) * factor, ratio)

@@ -102,6 +102,7 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
         if sheet.has("gpu_hours") or not sheet.has("flops_delivered")
         else sheet.need("peak_hours")
     )
+    hours = over(lambda h, u: h / u, hours, sheet.get("utilisation", default=1.0))
     if sheet.has("days"):
         return over(lambda h, d: h / (d * 24), hours, sheet.need("days"))
     return over(lambda h, m, pm: h / (m * pm), hours, sheet.need("months"), sheet.need("hours_per_month"))
@@ -144,6 +145,10 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
 
 
 def _two_prices(sheet: Sheet) -> tuple[Value, Value]:
+    """The two sums of money of a case, in its order: the older machine or date first."""
+    priced = [sheet.given[k] for k in sheet.money]
+    if len(priced) == 2:
+        return priced[0], priced[1]
     prices = [
         v for k, v in sheet.given.items() if re.search(r"price|per_h|cost", k) and "ratio" not in k and numbers(v)
     ]
@@ -259,3 +264,25 @@ def _(sheet: Sheet, match: re.Match[str]) -> Value:
     scored = compare.tender_scores(frame, weights, lower)
     found = dict(zip(scored["bid"].to_list(), scored["score"].to_list(), strict=True))
     return {name: found[name] for name in bids}
+
+
+COUNTS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+
+
+@rule(
+    r"price_per_(?P<n>\d*)(?P<scale>[kmbt]?)_?(?P<what>tokens?|requests?|images?|samples?)",
+    "serve_cost",
+    "train_cost",
+    "tco",
+)
+def _(sheet: Sheet, match: re.Match[str]) -> Value:
+    """Price of so many tokens or requests: of a whole run, or at a rate."""
+    count = float(match["n"] or 1) * COUNTS[match["scale"]]
+    what = match["what"].rstrip("s")
+    if sheet.has(f"{what}s") and sheet.has("gpu_hours", "total", "cost"):
+        return over(lambda c, n: c / n * count, sheet.get("cost", "total"), sheet.need(f"{what}s"))
+    rate = sheet.get(f"{what}s_per_s", *(("tok_s", "output_tok_s") if what == "token" else ("req_s", f"{what}_s")))
+    if rate is None:
+        return missing(f"{what}s per second")
+    price = sheet.get("price_per_h", "cloud_per_h")
+    return over(lambda p, r: finance.cost_per_million_tokens(p, r) * count / 1e6, price, rate)

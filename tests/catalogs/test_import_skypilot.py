@@ -52,6 +52,14 @@ def test_ragged_row_is_refused_with_its_line(tmp_path: Path) -> None:
     assert (report.read, report.kept) == (4, 3)
 
 
+def test_unquoted_thousands_separator_does_not_pass_for_a_region(tmp_path: Path) -> None:
+    text = (SAMPLES / "skypilot/azure/vms.csv").read_text("utf-8").replace(",27.0,5.0,", ",27,000.0,5.0,")
+    (tmp_path / "vms.csv").write_text(text, encoding="utf-8")
+    found = import_skypilot(tmp_path / "vms.csv", load_catalog())
+    assert found.report.dropped["cells are moved: the region reads 5.0"] == 1
+    assert not found.tables["offers"]["offer"].str.contains("ND96").any()
+
+
 def test_cards_priced_apart_are_put_on_hosts_of_their_zone(imported: Imported) -> None:
     assert prices(imported, "gcp/n1-standard-4+1xT4/us-east1-b") == {"on_demand": 0.55, "spot": 0.15}
     # 64 vCPUs are more than a machine with one T4 may have.

@@ -51,8 +51,11 @@ def test_seal_is_up_to_date(name: str) -> None:
 def test_every_reference_of_the_embedded_tables_holds() -> None:
     tables = {n: parse_table((DATA / f"{n}.csv").read_bytes(), n, s)[0] for n, s in TABLES.items()}
     assert [str(issue) for issue in reference_issues(tables)] == []
+    # What users measured is theirs: the built-in table is empty.
     for reference in REFERENCES:
-        assert tables[reference.table][reference.column].drop_nulls().len() > 0
+        assert (
+            tables[reference.table][reference.column].drop_nulls().len() > 0 or reference.table == "user_measurements"
+        )
 
 
 def test_units_stand_in_the_names_of_numbers() -> None:
@@ -104,6 +107,8 @@ def test_units_stand_in_the_names_of_numbers() -> None:
         "switch_ports",
         "vcpus",
     }
+    counts |= {"stock", "min_nodes"}
+    units += ("_days",)
     counts |= {"accelerator_count", "year", "row", "hour_from", "hour_to"}
     own = {"hardware", "market", "places"}
     bare = {"value", "low", "high", "rate", "rate_low", "rate_high", "level", "discount", "discount_low"}

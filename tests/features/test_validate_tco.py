@@ -169,6 +169,12 @@ def test_cases_of_known_kinds(kind: str, inputs: dict[str, Any], expected: dict[
     assert found["within"] is True, found
 
 
+@pytest.mark.parametrize("made", read_cases(Path(__file__).with_name("buying_cases.json")), ids=lambda c: str(c["id"]))
+def test_cases_as_people_write_them(made: dict[str, Any]) -> None:
+    found = validate_tco_cases(CATALOG, [made])["cases"][0]
+    assert found["within"] is True, found
+
+
 def test_a_wrong_value_is_called_outside() -> None:
     inputs = {"capex_usd": 100, "own_opex_usd_per_h": 0, "cloud_usd_per_h": 1}
     found = judged("break_even", inputs, {"break_even_hours": 101})

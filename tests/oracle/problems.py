@@ -235,8 +235,7 @@ def random_case(
     with_spot = rng.random() < 0.5
     services, jobs = (1, rng.choice([0, 0, 1])) if several else rng.choice([(1, 0), (1, 1), (2, 0), (0, 1), (1, 2)])
     works = [
-        _service(rng, f"serve{n}", cards, several=several, redundant=redundant, spot=with_spot)
-        for n in range(services)
+        _service(rng, f"serve{n}", cards, several=several, redundant=redundant, spot=with_spot) for n in range(services)
     ]
     works += [_job(rng, f"job{n}", cards, spot=with_spot) for n in range(jobs)]
     horizon = rng.choice(SPAN_MONTHS)
@@ -245,7 +244,9 @@ def random_case(
         problem["sites"] = _sites(rng)
         if rng.random() < 0.3:
             card = rng.choice(cards)
-            problem["owned"] = [{"accelerator": card, "count": rng.choice([2, 4, 8]), "site": problem["sites"][0]["name"]}]
+            problem["owned"] = [
+                {"accelerator": card, "count": rng.choice([2, 4, 8]), "site": problem["sites"][0]["name"]}
+            ]
         if rng.random() < 0.2:
             problem["limits"]["power"] = f"{rng.uniform(1, 20):.1f}kW"
     billing = ["on_demand", "reserved", "purchase", "owned"]

@@ -146,9 +146,7 @@ def with_dearer_offers(catalog: Catalog, *, factor: float) -> Catalog:
     prices = catalog.prices.with_columns(
         offer_id=pl.col("offer_id") + "-new", price_per_hour=pl.col("price_per_hour") * factor
     )
-    return replace(
-        catalog, offers=pl.concat([catalog.offers, offers]), prices=pl.concat([catalog.prices, prices])
-    )
+    return replace(catalog, offers=pl.concat([catalog.offers, offers]), prices=pl.concat([catalog.prices, prices]))
 
 
 @pytest.mark.parametrize("n", range(CASES))
@@ -200,9 +198,9 @@ def test_the_order_of_rows_of_the_whole_catalogue_is_of_no_consequence(name: str
 def test_plans_of_random_problems_are_accepted() -> None:
     """All objectives, with budgets, sites, jobs and several sizes: whatever is found, `verify` agrees."""
     plans = 0
-    for seed in range(400_000, 400_030):
+    for seed in range(400_000, 400_020):
         case = random_case(seed, several=seed % 4 == 0, small=seed % 4 == 0)
         candidates = case.candidates()
         if candidates.replicas.height <= 60:
             plans += solved(case.loaded, case.catalog).cost is not None
-    assert plans >= 8
+    assert plans >= 6

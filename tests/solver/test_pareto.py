@@ -23,7 +23,7 @@ from tests.oracle.brute import TooLargeError, brute_force
 from tests.oracle.problems import Case, random_case
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = 300_000
+STEPS = 60_000
 
 
 def study_of(case: Case) -> Study:
@@ -98,7 +98,7 @@ def small_cases(count: int, *, one_period: bool) -> list[tuple[int, Explorer, se
         bare = Explorer(study_of(case), ("cost", other), prune=False)
         if bare.scaled is None or (one_period and len(bare.scaled.instance.periods) > 1):
             continue
-        if sum(r.max_count for r in bare.scaled.instance.replicas) > 90:
+        if sum(r.max_count for r in bare.scaled.instance.replicas) > 40:
             continue
         try:
             front = enumerated(bare.scaled.instance, other)
@@ -110,9 +110,9 @@ def small_cases(count: int, *, one_period: bool) -> list[tuple[int, Explorer, se
 
 @pytest.mark.parametrize("one_period", [False, True], ids=["carbon", "power"])
 def test_fronts_equal_full_enumeration(one_period: bool) -> None:
-    cases = small_cases(20, one_period=one_period)
-    assert len(cases) == 20
-    assert sum(len(front) > 1 for _, _, front, _ in cases) >= 4
+    cases = small_cases(8, one_period=one_period)
+    assert len(cases) == 8
+    assert sum(len(front) > 1 for _, _, front, _ in cases) >= 2
     for seed, explorer, front, other in cases:
         assert points_of(explorer) == front, (seed, other)
 
@@ -120,21 +120,21 @@ def test_fronts_equal_full_enumeration(one_period: bool) -> None:
 @pytest.mark.parametrize("axes", ["cost,time", "cost,risk", "cost,carbon,power", "power,carbon,time"])
 def test_pruning_for_the_axes_loses_no_point(axes: str) -> None:
     compared = 0
-    for seed in range(100, 125):
+    for seed in range(100, 108):
         case = random_case(seed, objective=False)
         names = parse_axes(axes)
         pruned, whole = Explorer(study_of(case), names), Explorer(study_of(case), names, prune=False)
-        if whole.scaled is None or len(whole.scaled.instance.replicas) > 200:
+        if whole.scaled is None or len(whole.scaled.instance.replicas) > 60:
             assert (pruned.scaled is None) == (whole.scaled is None)
             continue
         assert points_of(pruned) == points_of(whole), seed
         compared += 1
-    assert compared >= 15
+    assert compared >= 4
 
 
 def test_no_point_beats_another_and_each_passes_verify() -> None:
     three = 0
-    for seed in range(200, 215):
+    for seed in range(200, 206):
         case = random_case(seed, objective=False)
         explorer = Explorer(study_of(case), ("cost", "carbon", "power"))
         points = points_of(explorer)
@@ -147,12 +147,12 @@ def test_no_point_beats_another_and_each_passes_verify() -> None:
             result = explorer.result(spot)
             assert verify(result, explorer.loaded.problem, case.catalog) == []
         three += len(points) > 1
-    assert three >= 3
+    assert three >= 1
 
 
 def test_the_ends_are_single_objective_optima() -> None:
     ends = 0
-    for seed in range(300, 320):
+    for seed in range(300, 308):
         case = random_case(seed, objective=False)
         explorer = Explorer(study_of(case), ("cost", "carbon"))
         points = sorted(points_of(explorer))
@@ -163,7 +163,7 @@ def test_the_ends_are_single_objective_optima() -> None:
             alone = Study(replace(case.loaded, problem=problem), case.catalog).solve()
             assert alone.objective == pytest.approx(value * (0.01 if axis == "cost" else 1.0), abs=0.006)
         ends += 1
-    assert ends >= 10
+    assert ends >= 4
 
 
 @pytest.fixture(scope="module")

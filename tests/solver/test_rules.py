@@ -97,6 +97,14 @@ def mixed(rates: tuple[int, int], most: int) -> Instance:
     return instance(services=(service(demand=demand),), replicas=kinds)
 
 
+def specialists(most: int) -> Instance:
+    """Two request sizes and two kinds, each for one size alone: one replica of the first and two of the second."""
+    demand = ((DEMAND_UNIT,), (DEMAND_UNIT,))
+    first = kind(rate=(DEMAND_UNIT, 0), blend=0, node_blend=0)
+    second = kind(rate=(0, HALF), max_count=most, blend=0, node_blend=0)
+    return instance(services=(service(demand=demand),), replicas=(first, second))
+
+
 def job(**changes: Any) -> Instance:
     return instance(**{"services": (), "replicas": (), "jobs": ("j",), "options": (option(),), **changes})
 
@@ -150,6 +158,9 @@ CASES: list[tuple[str, Instance, int | None]] = [
     ("replica capacity: plenty", mixed((9 * DEMAND_UNIT, 9 * DEMAND_UNIT), 9), 100),
     ("replica capacity: two sizes share one replica", mixed((2 * DEMAND_UNIT, 2 * DEMAND_UNIT), 1), 100),
     ("replica capacity: just too slow to share one", mixed((2 * DEMAND_UNIT, 2 * DEMAND_UNIT - 40_000), 1), None),
+    ("replica capacity: specialists", specialists(9), 200),
+    ("replica capacity: just enough specialists", specialists(2), 200),
+    ("replica capacity: one specialist too few", specialists(1), None),
     # jobs: one way each
     ("jobs: hired", job(), 50),
     ("jobs: cheaper way", job(options=(option(), option(cost=40, cash=40))), 40),
@@ -177,7 +188,11 @@ CASES: list[tuple[str, Instance, int | None]] = [
     ("quota: just enough", instance(quotas=(Quota("q", (0,), 1),)), 100),
     ("quota: too small", instance(quotas=(Quota("q", (0,), 0),)), None),
     ("quota: hired nodes count", instance(jobs=("j",), options=(option(),), quotas=(Quota("q", (0,), 2),)), 150),
-    ("quota: hired nodes are one too many", instance(jobs=("j",), options=(option(),), quotas=(Quota("q", (0,), 1),)), None),
+    (
+        "quota: hired nodes are one too many",
+        instance(jobs=("j",), options=(option(),), quotas=(Quota("q", (0,), 1),)),
+        None,
+    ),
     # site power: before and after PUE, and over all sites; two-node plans
     ("site: no limit", own(), 100),
     ("site: IT just enough", own(sites=(Site("room", 300, None),)), 100),

@@ -46,7 +46,9 @@ MIXED: dict[str, Any] = {
 BOUGHT: dict[str, Any] = {
     "horizon": "36mo",
     "workloads": [{**SERVE, "traffic": {**SERVE["traffic"], "rate": "20 req/s"}}],
-    "sites": [{"name": "room", "power": "30kW", "pue": 1.4, "electricity": "$0.12/kWh", "country": "US", "space": "$90/kW/mo"}],
+    "sites": [
+        {"name": "room", "power": "30kW", "pue": 1.4, "electricity": "$0.12/kWh", "country": "US", "space": "$90/kW/mo"}
+    ],
     "limits": {"accelerators": ["L40S"], "budget": {"capex": "$1M"}},
     "policy": {"billing": ["purchase"], "residual_value": "20%"},
 }
@@ -220,7 +222,7 @@ RESULTS: list[tuple[str, str, Callable[[Result], Result]]] = [
     ("unknown server", "bought", lambda r: with_line(r, lambda i: {"parts": ("1 x Nothing",)}, MACHINES)),
     ("server without memory", "bought", lambda r: with_line(r, without_part, ("server",))),
     ("server at another site", "bought", lambda r: with_line(r, lambda i: {"site": "elsewhere"}, ("server",))),
-    ("fewer replicas", "rented", lambda r: with_placement(r, "chat", lambda p: {"replicas_by_period": {k: 0 for k in p.replicas_by_period}})),
+    ("fewer replicas", "rented", lambda r: with_placement(r, "chat", lambda p: {"replicas_by_period": dict.fromkeys(p.replicas_by_period, 0)})),
     ("higher rate than the model's", "rented", lambda r: with_placement(r, "chat", lambda p: {"rates_by_bucket": tuple(2 * x for x in p.rates_by_bucket)})),
     ("other accelerator than allowed", "rented", lambda r: with_placement(r, "chat", lambda p: {"accelerator": "T4"})),
     ("precision not asked for", "rented", lambda r: with_placement(r, "chat", lambda p: {"precision": "int4"})),
