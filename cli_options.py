@@ -61,11 +61,14 @@ def takes_problem(command: Callable[..., Any]) -> Any:
         problem: str,
         settings: Sequence[str],
         currency: str | None,
+        min_confidence: str | None,
         overlays: Sequence[Path],
         **rest: Any,
     ) -> Any:
         if currency:
             settings = [*settings, f"currency={currency}"]
+        if min_confidence:
+            settings = [*settings, f"policy.min_confidence={min_confidence}"]
         return command(*args, asked=Asked(problem, tuple(settings), tuple(overlays)), **rest)
 
     return with_options(
@@ -73,6 +76,7 @@ def takes_problem(command: Callable[..., Any]) -> Any:
         click.argument("problem"),
         set_option,
         click.option("--currency", metavar="CODE", help="Currency of the answer."),
+        click.option("--min-confidence", metavar="LEVEL", help="Prices to trust: listed leaves starred ones out."),
         catalog_option,
     )
 

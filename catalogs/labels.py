@@ -1,9 +1,10 @@
 """What a request calls an accelerator -> the machines that have it, over built-in offers and imported price lists.
 
-A price list has names of its own (`label`): "A100" is its 40 GB card there, and "H100" may be three cards. Asked by
-such a name, offers of price lists match by that name alone, case ignored; offers without a label, and servers, by the
-catalogue's reading of it. ``NAME:COUNT`` asks for machines with exactly so many (a fraction: a part of one card), by
-exactly this name. ``none`` asks for machines without accelerators.
+A price list has names of its own (`label`): "A100" is its 40 GB card there, and "H100" may be three cards. Offers of price
+lists match by that name alone, case ignored, and by exactly so many accelerators as are asked for, as such lists count; or
+by the catalogue's full name of the card. Offers without a label, and servers, match by the catalogue's reading of a name and
+by at least so many. ``NAME:COUNT`` asks for exactly so many (a fraction: a part of one card) of all, and of price lists by
+their own name only. ``none`` asks for machines without accelerators.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from catalogs.catalog import Catalog
-from catalogs.names import match_accelerators
+from catalogs.names import match_accelerators, plain_label
 
 NONE = "none"
 # Counts agree within this: a third is written 0.333.
@@ -52,10 +53,15 @@ def known(catalog: Catalog, text: str) -> bool:
     return asked.nothing or is_label(catalog, asked.name) or bool(match_accelerators(catalog, asked.name))
 
 
-def has_accelerator(catalog: Catalog, text: str) -> pl.Expr:
-    """True for machines with the accelerator asked for, and with exactly as many where the name says how many.
+def has_accelerator(catalog: Catalog, text: str, count: int = 1) -> pl.Expr:
+    """True for machines with the accelerator asked for; those of price lists with as many, others with one or more.
 
     Reads columns accelerator, label and units (accelerators per machine, a fraction for a part of a card; 0: none).
+
+    Parameters
+    ----------
+    count
+        How many per machine, where the name does not say it.
     """
     asked = read_asked(text)
     if asked.nothing:
@@ -67,11 +73,11 @@ def has_accelerator(catalog: Catalog, text: str) -> pl.Expr:
     if asked.count is not None:
         exact = (pl.col("units") - asked.count).abs() < COUNT_TOLERANCE
         return (pl.when(labelled).then(same).otherwise(card) & exact).fill_null(False)
-    # A part of a card is only had by asking for it.
+    full_name = [name for name in names if plain_label(name) == plain_label(asked.name)]
+    listed = (same | pl.col("accelerator").is_in(full_name)) & ((pl.col("units") - count).abs() < COUNT_TOLERANCE)
+    # A part of a card is only had by asking for it. Whether whole ones are enough is asked elsewhere.
     whole = pl.col("units") >= 1 - COUNT_TOLERANCE
-    if is_label(catalog, asked.name):
-        return (pl.when(labelled).then(same).otherwise(card) & whole).fill_null(False)
-    return (card & whole).fill_null(False)
+    return pl.when(labelled).then(listed).otherwise(card & whole).fill_null(False)
 
 
 def units() -> pl.Expr:

@@ -180,7 +180,7 @@ def _job_kwh(pool: dict[str, Any], row: dict[str, Any], problem: Problem) -> flo
 
 def _price(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        "price_per_hour": f"{row['price']:.6g}",
+        "price_per_hour": f"{row['price']:.10g}",
         "price_currency": row["price_currency"],
         "price_as_of": row["as_of"],
         "price_confidence": row["confidence"],

@@ -109,17 +109,29 @@ def find_conflict(ask: Feasibility, fields: Sequence[str], gone: Iterable[str] =
     counted = [f for f in fields if is_counted(f)]
     others = [f for f in fields if not is_counted(f)]
     for order in (fields, [*counted, *others]):
-        left = [f for f in order if f not in start]
         removed = set(start)
-        for path in list(left):
-            if ask.stopped():
-                break
-            if ask.without(removed | {path}) is False:
-                removed.add(path)
+        _shrink(ask, removed, [f for f in order if f not in start])
         members = tuple(f for f in fields if f not in removed)
         if best is None or len(members) < len(best):
             best = members
+        if len(best) <= 2:
+            break
     return best
+
+
+def _shrink(ask: Feasibility, removed: set[str], fields: Sequence[str]) -> None:
+    """Leave out as many of `fields` as can be without making a plan possible: all at once, else by halves.
+
+    A field that had to stay stays needed, since later ones left out only make more plans possible.
+    """
+    if not fields or ask.stopped():
+        return
+    if ask.without(removed | set(fields)) is False:
+        removed |= set(fields)
+    elif len(fields) > 1:
+        half = len(fields) // 2
+        _shrink(ask, removed, fields[:half])
+        _shrink(ask, removed, fields[half:])
 
 
 def conflict_of(ask: Feasibility, members: Sequence[str]) -> Conflict:

@@ -123,6 +123,12 @@ def warnings_of(
         out.extend(_range_warnings(found, workloads))
         for w in workloads:
             for p in w.placements:
+                late = p.duration_h is not None and w.headroom and w.headroom < (p.expected_error or 0.0)
+                if late:
+                    out.append(
+                        f"{w.name}: {w.headroom:.0%} of time to spare before the deadline, less than the rate's expected"
+                        f" error of {p.expected_error:.0%}"
+                    )
                 if p.expected_error is not None and p.expected_error > 0.3:
                     out.append(
                         f"{w.name}: rate on {p.accelerator} is uncertain (expected error {p.expected_error:.0%}); measure before buying"

@@ -17,7 +17,7 @@ from operator import and_
 import polars as pl
 
 from catalogs.catalog import Catalog
-from catalogs.names import match_accelerators
+from catalogs.names import match_accelerators, suggest_accelerators
 from problems.schema import Problem
 from problems.units import Money
 from solver.vary import PRICES, BadRequest
@@ -157,12 +157,8 @@ def _token(catalog: Catalog, rows: pl.DataFrame, token: str) -> tuple[pl.Series,
     cards = match_accelerators(catalog, token)
     if cards:
         return rows["accelerator"].is_in(list(cards)).fill_null(False), set(cards), False
-    known = [
-        *rows["billing"].unique(),
-        *rows["provider"].drop_nulls().str.to_lowercase().unique(),
-        *catalog.accelerators["accelerator"].str.to_lowercase(),
-    ]
-    near = get_close_matches(low, [*known, PURCHASE, ELECTRICITY], n=2)
+    known = [*rows["billing"].unique(), *rows["provider"].drop_nulls().str.to_lowercase().unique()]
+    near = get_close_matches(low, [*known, PURCHASE, ELECTRICITY], n=2) or suggest_accelerators(catalog, token, 2)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise BadRequest(
         f"{PRICES}{token}: no billing mode, provider, accelerator or offer of that name, nor purchase or electricity{hint}"

@@ -7,7 +7,7 @@ hold the refitted rows only, so that laid over the catalogue they leave everythi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -167,11 +167,15 @@ def _moved_bases(catalog: Catalog, rows: pl.DataFrame, source: str, as_of: str) 
     The error is that of each row under the median of the others; a class of one row keeps its base.
     """
     provenance = ["source", "as_of", "confidence", "notes"]
-    classes = training_frame(rows, catalog).select("case_id", speed_class="training_class", precision="_precision")
+    classes = training_frame(rows, catalog).select(
+        "case_id", speed_class="training_class", precision="_precision", efficiency=pl.col("target").exp()
+    )
     cases = training_cases(rows, catalog).join(classes, on="case_id", how="semi")
+    # What is moved is the base itself, not the most that a class is allowed to reach.
+    open_ended = catalog.calibration_training.filter(pl.col("kind") != "best")
     rated = with_training_rate(
         cases.join(catalog.accelerators.drop(provenance), on="accelerator", how="left", suffix="_card"),
-        SpeedTables.of(catalog),
+        replace(SpeedTables.of(catalog), calibration_training=open_ended),
     ).select(
         "case_id",
         ratio=pl.col("measured") * pl.col("nodes") * pl.col("accelerators_per_node") / pl.col("tokens_per_s"),
@@ -181,7 +185,7 @@ def _moved_bases(catalog: Catalog, rows: pl.DataFrame, source: str, as_of: str) 
     others = (
         pairs.join(pairs, on=key, suffix="_other")
         .filter(pl.col("case_id") != pl.col("case_id_other"))
-        .group_by("case_id", *key, "ratio")
+        .group_by("case_id", *key, "ratio", "efficiency")
         .agg(middle=pl.col("ratio_other").median())
         .with_columns(error=(pl.col("middle") / pl.col("ratio") - 1.0).abs())
     )
@@ -190,16 +194,16 @@ def _moved_bases(catalog: Catalog, rows: pl.DataFrame, source: str, as_of: str) 
         move=pl.col("ratio").median(),
         cv_median_abs_rel=pl.col("error").median().round(3),
         cv_p90_abs_rel=pl.col("error").quantile(0.9, "linear").round(3),
-        reached=pl.col("ratio").max(),
+        reached=pl.col("efficiency").max(),
     )
     old = catalog.calibration_training.filter(pl.col("kind").is_in(["base", "best"]))
     table = (
         old.drop("n", "cv_median_abs_rel", "cv_p90_abs_rel", *provenance)
         .join(moved, on=key)
         .with_columns(
-            value=(
-                pl.col("value") * pl.when(pl.col("kind") == "base").then("move").otherwise(pl.col("reached").clip(1.0))
-            )
+            value=pl.when(pl.col("kind") == "base")
+            .then(pl.col("value") * pl.col("move"))
+            .otherwise(pl.max_horizontal("value", "reached"))
             .clip(0.0, 0.95)
             .round_sig_figs(3),
             source=pl.lit(source),

@@ -217,7 +217,7 @@ def _check_fixed(work: Fixed, placement: Placement, plan: WorkloadPlan, catalog:
                 schema_overrides={"label": pl.String},
             )
         )
-        if not any(machine.select(has_accelerator(catalog, label)).item() for label in labels):
+        if not any(machine.select(has_accelerator(catalog, label, work.count)).item() for label in labels):
             wrong.append(f"{work.name}: {placement.accelerator} is not the accelerator asked for")
     least = work.count * work.nodes if counted else 0
     if placement.nodes < work.nodes or placement.accelerators_per_replica < least:

@@ -367,7 +367,7 @@ def fixed_options(work: Fixed, pools: pl.DataFrame, catalog: Catalog) -> tuple[p
         counted = True
     else:
         labels = [need] if isinstance(need, str) else list(need)
-        asked = pl.any_horizontal(has_accelerator(catalog, label) for label in labels)
+        asked = pl.any_horizontal(has_accelerator(catalog, label, work.count) for label in labels)
         # A name with its count, and no accelerator at all, leave `count` nothing to say.
         counted = all(read_asked(label).count is None and not read_asked(label).nothing for label in labels)
     reasons: list[tuple[pl.Expr, str]] = [(~asked, "not the accelerator asked for")]

@@ -244,12 +244,14 @@ def owned_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Pool
         ],
         schema={"accelerator": pl.String, "site": pl.String, "server": pl.String, "count": pl.Int64},
     )
+    # Two entries of one kind of machine at one site are one stock.
+    wanted = wanted.group_by("accelerator", "site", "server", maintain_order=True).agg(pl.col("count").sum())
     placed = (
         _on_sites(problem, builds, "owned")
         .join(wanted.rename({"server": "named"}), on=["accelerator", "site"], how="inner")
         .filter((pl.col("named").is_null() | _named_server()) & (pl.col("gpus") <= pl.col("count")))
         .sort("gpus", "nameplate_w", descending=[True, False])
-        .group_by("accelerator", "site", maintain_order=True)
+        .group_by("accelerator", "site", "named", maintain_order=True)
         .first()
         .with_columns(
             node_limit=pl.col("count") // pl.col("gpus"),

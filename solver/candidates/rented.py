@@ -142,7 +142,7 @@ def _asked_for(problem: Problem, catalog: Catalog) -> pl.Expr:
     for work in problem.workloads:
         if isinstance(work, Fixed) and not isinstance(work.accelerator, AcceleratorNeed):
             for name in [work.accelerator] if isinstance(work.accelerator, str) else work.accelerator:
-                asked |= has_accelerator(catalog, name)
+                asked |= has_accelerator(catalog, name, work.count)
     return asked
 
 

@@ -224,3 +224,29 @@ policy: {billing: [on_demand]}
     whole = sample.offers.filter(pl.col("accelerator").is_not_null(), pl.col("accelerator_share").is_null())
     assert used
     assert used <= set(whole["offer_id"])
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "count", "per_hour"),
+    [
+        ("A100", 8, 22.0),
+        ("A100", 4, None),  # lists have one and eight: exactly as many as asked for
+        ("A100-40GB-SXM4", 8, 22.0),  # the catalogue's full name
+        ("H100-80GB-HBM3", 8, None),  # neither a name of the lists nor the catalogue's
+    ],
+)
+def test_plain_names_ask_price_lists_for_exactly_so_many(
+    sample: Catalog, accelerator: str, count: int, per_hour: float | None
+) -> None:
+    text = (
+        f"workloads: [{{name: lab, kind: fixed, accelerator: {accelerator}, count: {count}}}]\n"
+        "policy: {billing: [on_demand]}\nhorizon: 1mo\n"
+    )
+    loaded = load_text(text)
+    result = solve(loaded, sample)
+    if per_hour is None:
+        assert result.status == "infeasible"
+        return
+    assert result.cost is not None
+    assert float(result.cost.total) == pytest.approx(per_hour * 730, abs=0.01)
+    assert verify(result, loaded.problem, sample) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from dataclasses import replace
@@ -25,6 +26,8 @@ from tests.oracle.problems import random_case
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = ROOT / "problems"
+COUNT = int(os.environ.get("KITOUT_INFEASIBLE", "20"))
+"""Random infeasible problems to look at; 100 take some minutes."""
 
 
 def study_of(name: str, *overrides: str) -> Study:
@@ -70,8 +73,8 @@ def has_plan(study: Study, loaded: LoadedProblem) -> bool:
 
 
 def test_conflicts_are_minimal_and_relaxations_feasible_on_random_problems() -> None:
-    studies = infeasible_studies(100)
-    assert len(studies) == 100
+    studies = infeasible_studies(COUNT)
+    assert len(studies) == COUNT
     relaxed = 0
     for study in studies:
         fields = asked_fields(study.loaded.problem)
@@ -84,7 +87,7 @@ def test_conflicts_are_minimal_and_relaxations_feasible_on_random_problems() -> 
         for member in members:
             kept = without_fields(study.loaded.problem, rest | {member})
             assert not kept.workloads or has_plan(study, replace(study.loaded, problem=kept)), (members, member)
-    for study in studies[::10]:
+    for study in studies[::5]:
         found = explained(study)
         assert found.conflict is not None
         assert found.conflict.proved
@@ -98,7 +101,7 @@ def test_conflicts_are_minimal_and_relaxations_feasible_on_random_problems() -> 
             problem = loaded.problem.model_copy(update={"workloads": works})
             assert verify(way.result, problem, study.catalog) == []
             relaxed += 1
-    assert relaxed >= 8
+    assert relaxed >= 3
 
 
 def test_power_conflict_is_named_with_its_place_and_least_relaxation() -> None:

@@ -23,7 +23,7 @@ from tests.oracle.brute import TooLargeError, brute_force
 from tests.oracle.problems import Case, random_case
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = 60_000
+STEPS = 20_000
 
 
 def study_of(case: Case) -> Study:
@@ -98,7 +98,7 @@ def small_cases(count: int, *, one_period: bool) -> list[tuple[int, Explorer, se
         bare = Explorer(study_of(case), ("cost", other), prune=False)
         if bare.scaled is None or (one_period and len(bare.scaled.instance.periods) > 1):
             continue
-        if sum(r.max_count for r in bare.scaled.instance.replicas) > 40:
+        if sum(r.max_count for r in bare.scaled.instance.replicas) > 60:
             continue
         try:
             front = enumerated(bare.scaled.instance, other)
@@ -110,8 +110,8 @@ def small_cases(count: int, *, one_period: bool) -> list[tuple[int, Explorer, se
 
 @pytest.mark.parametrize("one_period", [False, True], ids=["carbon", "power"])
 def test_fronts_equal_full_enumeration(one_period: bool) -> None:
-    cases = small_cases(8, one_period=one_period)
-    assert len(cases) == 8
+    cases = small_cases(10, one_period=one_period)
+    assert len(cases) == 10
     assert sum(len(front) > 1 for _, _, front, _ in cases) >= 2
     for seed, explorer, front, other in cases:
         assert points_of(explorer) == front, (seed, other)
@@ -120,7 +120,7 @@ def test_fronts_equal_full_enumeration(one_period: bool) -> None:
 @pytest.mark.parametrize("axes", ["cost,time", "cost,risk", "cost,carbon,power", "power,carbon,time"])
 def test_pruning_for_the_axes_loses_no_point(axes: str) -> None:
     compared = 0
-    for seed in range(100, 108):
+    for seed in range(100, 105):
         case = random_case(seed, objective=False)
         names = parse_axes(axes)
         pruned, whole = Explorer(study_of(case), names), Explorer(study_of(case), names, prune=False)
@@ -129,7 +129,7 @@ def test_pruning_for_the_axes_loses_no_point(axes: str) -> None:
             continue
         assert points_of(pruned) == points_of(whole), seed
         compared += 1
-    assert compared >= 4
+    assert compared >= 2
 
 
 def test_no_point_beats_another_and_each_passes_verify() -> None:

@@ -14,6 +14,7 @@ from solver.import_measurements import import_measurements
 from solver.load import users_to_load
 from solver.serving_cases import serving_cases, serving_frame, with_constants
 from solver.serving_predict import predict_cases
+from solver.validate_memory import ValidationError
 
 CATALOG = load_catalog()
 CASE_COLUMNS = (
@@ -68,7 +69,7 @@ def test_a_running_plan_beside_what_was_measured(row: dict[str, str], bottleneck
 
 
 def test_measurements_of_no_workload_of_the_plan_are_an_error() -> None:
-    with pytest.raises(ValueError, match="lost"):
+    with pytest.raises(ValidationError, match="lost"):
         compare_plan(PLAN, [{"workload": "lost", "rate": "1"}])
 
 
