@@ -14,7 +14,7 @@ from solver.explain_fields import is_counted, is_load, load_field, value_text
 from solver.explain_points import Change, Relaxation
 from solver.model import build_model
 from solver.plan import Status
-from solver.study import Study, values_at
+from solver.study import WHOLE, Study, number_at, values_at
 from solver.sweep_points import plan_text
 from solver.vary import Amount
 
@@ -120,8 +120,11 @@ def _less_work(here: Feasibility, path: str, before: str, later: Sequence[str]) 
     if load_field(work) == "count":
         return whole
     amount = Amount.parse(values_at(here.study.loaded, path)[0][1])
+    plain = number_at(here.study.loaded, path)
 
     def text(steps: int) -> str:
+        if path.endswith(WHOLE) and plain is not None:
+            return str(max(1, int(plain) * steps // SHARES))
         return str(amount.at(_down(amount.number * steps / SHARES)))
 
     low, high = 0, SHARES

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from solver.candidates import reduced
 from solver.explain import Feasibility, conflict_of, dropped_of, find_conflict, ways_out
 from solver.explain_fields import asked_fields
-from solver.explain_plan import price_moves, solved, why_not, worth_of
-from solver.explain_points import Dropped, Explanation, Relaxation, WhyNot
+from solver.explain_plan import price_moves, solved, worth_of
+from solver.explain_points import Dropped, Explanation, LimitWorth, Relaxation, WhyNot
 from solver.explain_relax import relaxed
 from solver.explain_tiers import tier_remarks
+from solver.explain_why import why_not
 from solver.plan import Status
 from solver.study import Study
 from solver.sweep_points import plan_text
@@ -43,7 +44,7 @@ def explain(
     result = at.result
     binding = [x for x in result.limits if x.binding]
     todo = len(binding) + len(names) + 2
-    worth = []
+    worth: list[LimitWorth] = []
     for use in binding:
         if stop.is_set():
             break

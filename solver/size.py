@@ -230,12 +230,12 @@ def _rows(catalog: Catalog, model: ModelRow, accelerators: Sequence[str] | None,
 
 
 def _smallest(rows: pl.DataFrame) -> pl.DataFrame:
-    """Per accelerator the row with the fewest cards that fits, else the one that is short by least."""
+    """Per accelerator the row with the fewest cards that fits (and serves, where rates are asked), else the least short."""
     short = pl.col("memory_reason").is_in(list(SHORTAGES))
     verdict = pl.when("fits_memory").then(pl.lit("fits")).when(short).then(pl.lit("short")).otherwise(pl.lit("refused"))
-    served = pl.col("rate_req_s").is_not_null() if "rate_req_s" in rows.columns else pl.lit(True)
+    served = [pl.col("rate_req_s").is_not_null()] if "rate_req_s" in rows.columns else []
     order = [
-        served,
+        *served,
         "fits_memory",
         pl.when("fits_memory").then(-pl.col("gpus")).otherwise(pl.col("memory_slack_gib")),
     ]

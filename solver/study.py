@@ -32,6 +32,8 @@ from solver.vary import PRICES, Amount, BadRequest, Scenario
 WALL_BACKSTOP = 20.0
 """Wall seconds allowed per unit of deterministic time, against a machine that stands still."""
 TIE_SHARE = 0.25
+WHOLE = (".users.total", ".requests", ".tokens", ".count", ".nodes", ".sequence", ".isl", ".osl", ".context", ".max")
+"""Fields that take whole numbers only."""
 
 
 @dataclass
@@ -159,6 +161,10 @@ def multiplied(loaded: LoadedProblem, path: str, factor: Decimal) -> list[tuple[
     """
     out = []
     for concrete, text in values_at(loaded, path):
+        plain = number_at(loaded, concrete)
+        if concrete.endswith(WHOLE) and plain is not None:
+            out.append((concrete, str(round(Decimal(plain) * factor))))
+            continue
         amount = Amount.parse(text)
         out.append((concrete, str(amount.at(amount.number * factor))))
     return out

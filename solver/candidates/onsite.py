@@ -132,6 +132,7 @@ def _on_sites(problem: Problem, builds: pl.DataFrame, kind: str) -> pl.DataFrame
     """Builds x sites as pools."""
     return (
         builds.join(_site_frame(problem), how="cross")
+        .rechunk()
         .with_columns(
             kind=pl.lit(kind),
             provider=pl.col("site"),
@@ -316,6 +317,7 @@ def with_power_states(
         plain.drop("power_limit_w", "relative_mixed", "relative_prefill", "relative_training", "curve_error")
         .join(states, on="accelerator", how="inner")
         .with_columns(uncapped=pl.col("pool"))
+        .rechunk()
         .with_columns(
             pool=pl.format("{}@{}W", "pool", pl.col("power_limit_w").cast(pl.Int64)),
             nameplate_w=pl.col("nameplate_w") - pl.col("gpus") * (pl.col("tdp_w") - pl.col("power_limit_w")),

@@ -56,7 +56,8 @@ def server_builds(parts: Parts, levels: pl.DataFrame) -> tuple[pl.DataFrame, pl.
     chosen = chosen.join(_ram_choice(chosen, parts.ram), on=KEY, how="left")
     chosen = chosen.join(_drive_choice(chosen, parts.storage), on=KEY, how="left")
     chosen = chosen.join(_nic_choice(chosen, parts.network), on=KEY, how="left")
-    chosen = _priced(chosen).with_columns(reason=_why_not())
+    # pl.format wants its columns in equal chunks, which joins do not promise.
+    chosen = _priced(chosen.rechunk()).with_columns(reason=_why_not())
     refused = chosen.filter(pl.col("reason").is_not_null()).select(*KEY, "reason")
     return chosen.filter(pl.col("reason").is_null()).drop("reason"), refused
 

@@ -12,10 +12,11 @@ import pytest
 from catalogs.load import load_catalog
 from problems.load import load_problem
 from solver.axes import AXES, parse_axes
+from solver.explorer import Explorer, split
 from solver.front_points import Front
 from solver.instance import Instance
 from solver.near import kind_of
-from solver.pareto import Explorer, pareto, split
+from solver.pareto import pareto
 from solver.study import Study
 from solver.vary import BadRequest
 from solver.verify import verify
