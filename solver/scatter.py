@@ -122,7 +122,7 @@ def scattered(
     tasks = [delayed(_task)(payload, os.getpid(), line) for line in lines]
     with warnings.catch_warnings(), _backend(cluster) as ordered:
         # Ending early, by Ctrl-C or an error, is no news to the user.
-        warnings.filterwarnings("ignore", message=".*(generator|worker stopped|timeout).*")
+        warnings.filterwarnings("ignore", message=".*(still being processed|worker stopped).*")
         if ordered:
             step = 8
             for start in range(0, len(tasks), step):

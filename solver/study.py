@@ -10,6 +10,7 @@ import hashlib
 import threading
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -64,7 +65,7 @@ class Study:
         """Deterministic limit of one search."""
         return self.loaded.problem.time_limit if self.time_limit_s is None else self.time_limit_s
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Hash of all that an answer depends on beside its scenario."""
         at = inputs_of(self.loaded, self.catalog, self.options)

@@ -152,7 +152,7 @@ def test_electricity_factor_moves_a_sites_own_price_too() -> None:
 
 @pytest.fixture(scope="module")
 def room() -> Sweep:
-    return sweep(study_of("power-capped-room"), [parse_vary("sites.room.power=12kW..24kW:3kW")], How())
+    return sweep(study_of("power-capped-room"), [parse_vary("sites.room.power=9kW..24kW:3kW")], How())
 
 
 def test_cost_falls_as_power_grows_and_below_the_least_there_is_no_plan(room: Sweep) -> None:
