@@ -1,6 +1,7 @@
 # Every target does its own set-up, once, in .venv; it is done again when pyproject.toml changes.
 PYTHON ?= python3
-PYTEST_ARGS ?=
+# Two processes on two cores; PYTEST_ARGS= runs everything in one.
+PYTEST_ARGS ?= -n auto
 DEMO ?= problems/lora-70b.yaml
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +22,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest tests/bench --benchmark-only $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/bench -o python_files="bench_*.py" --benchmark-only
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -149,11 +149,11 @@ def pareto(ctx: click.Context, /, asked: Asked, answer: Answer, axes: str, no_pr
     For example: --axes cost,power --near 5%
     """
     loaded, catalog = asked.load()
-    from solver.axes import parse_axes
+    from solver.front.axes import parse_axes
     from solver.pareto import pareto as run
     from solver.report.front_text import front_code, give_front
     from solver.report.steps import stepwise
-    from solver.study import Study
+    from solver.whatif.study import Study
 
     study = Study(loaded, catalog, how["seed"], how["time_limit"])
     at = (study, parse_axes(axes), how["points"], how["near"])
@@ -174,10 +174,10 @@ def explain(ctx: click.Context, /, asked: Asked, answer: Answer, of: str | None,
 
     PROBLEM is a problem file, or a saved result if --problem names its problem. For example: --why-not MI300X
     """
-    from solver.explanation import explain as run
+    from solver.explaining.explanation import explain as run
     from solver.report.explain_text import explanation_code, give_explanation, of_result
     from solver.report.steps import stepwise
-    from solver.study import Study
+    from solver.whatif.study import Study
 
     saved, asked = of_result(asked, of)
     loaded, catalog = asked.load()
@@ -211,10 +211,10 @@ def what_if(ctx: click.Context, /, asked: Asked, answer: Answer, no_progress: bo
     loaded, catalog = asked.load()
     from solver.report.steps import stepwise
     from solver.report.sweep_text import give_what_if, what_if_code
-    from solver.study import Study
     from solver.sweep import How
-    from solver.what_if import Wanted, processes
-    from solver.what_if import what_if as run
+    from solver.whatif.study import Study
+    from solver.whatif.what_if import Wanted, processes
+    from solver.whatif.what_if import what_if as run
 
     study = Study(loaded, catalog, how["seed"], how["time_limit"])
     wanted = Wanted(how["vary"], how["sample"], how["stress"], how["draws"])
@@ -446,8 +446,8 @@ def validate(answer: Answer, overlays: tuple[Path, ...], kind: str, file: Path) 
     from catalogs.load import load_catalog
     from solver.report.tco_text import cases_bytes, render_cases
     from solver.report.validate_text import render_validation, validation_bytes
-    from solver.validate_tco import validate_tco
-    from solver.validations import run_validation
+    from solver.validation.validate_tco import validate_tco
+    from solver.validation.validations import run_validation
 
     if kind == "tco":
         cases, view = validate_tco(load_catalog(overlays), file), answer.view()

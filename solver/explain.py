@@ -16,14 +16,14 @@ import polars as pl
 from problems.schema import Problem
 from solver.binding import limits_of
 from solver.candidates import Candidates, reduced
-from solver.explain_fields import asked_fields, is_counted, is_load, value_text, without_fields
-from solver.explain_points import Conflict, Dropped, Member
+from solver.explaining.explain_fields import asked_fields, is_counted, is_load, value_text, without_fields
+from solver.explaining.explain_points import Conflict, Dropped, Member
 from solver.instance import Instance
 from solver.model import build_model
 from solver.notes import summary_of_drops
 from solver.plan import Status
 from solver.scaling import Scaled, scale
-from solver.study import Study
+from solver.whatif.study import Study
 
 Tell = Callable[[int, int, str], None]
 DEEPEST = 3

@@ -20,7 +20,7 @@ from problems.schema import Batch, Fixed, ModelRef, Pick, Serve, TrainingBase
 Fault = tuple[str, Exception]
 
 
-class TooLong(ValueError):
+class TooLongError(ValueError):
     """A request that does not fit the model's context."""
 
 
@@ -121,9 +121,15 @@ def _context(field: str, work: Serve | Batch, loaded: LoadedProblem, catalog: Ca
         sizes, context, place = [(b.isl, b.osl) for b in work.traffic.buckets], work.context, f"{field}.traffic"
     longest = max(isl + osl for isl, osl in sizes)
     if longest > limit:
-        yield place, TooLong(f"a request of {longest:,.0f} tokens is longer than the model's context of {limit:,.0f}")
+        yield (
+            place,
+            TooLongError(f"a request of {longest:,.0f} tokens is longer than the model's context of {limit:,.0f}"),
+        )
     if context is not None and context > limit:
-        yield f"{field}.context", TooLong(f"{context:,.0f} tokens are more than the model's context of {limit:,.0f}")
+        yield (
+            f"{field}.context",
+            TooLongError(f"{context:,.0f} tokens are more than the model's context of {limit:,.0f}"),
+        )
 
 
 def _accelerators(names: Iterable[tuple[str, str]], catalog: Catalog) -> Iterator[Fault]:

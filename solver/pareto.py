@@ -6,12 +6,12 @@ import threading
 from collections.abc import Sequence
 
 from solver.assemble import no_plan
-from solver.axes import NAMES, UNITS
-from solver.explorer import Explorer, Tell
-from solver.front_points import Front, FrontPoint
-from solver.near import near_plans
-from solver.study import Study
-from solver.sweep_points import change_text, plan_text
+from solver.front.axes import NAMES, UNITS
+from solver.front.explorer import Explorer, Tell
+from solver.front.front_points import Front, FrontPoint
+from solver.front.near import near_plans
+from solver.whatif.study import Study
+from solver.whatif.sweep_points import change_text, plan_text
 
 
 def front(

@@ -14,13 +14,13 @@ from typing import Final
 import polars as pl
 
 from catalogs.catalog import Catalog
-from solver.calibrate import LEAST_ROWS, UNTUNED, calibrate_serving, calibrate_training, read_measurements
 from solver.features.speed_tables import SpeedTables
 from solver.features.throughput_training import with_training_rate
-from solver.fit_power import GENERIC, fit_curves, fit_watts
-from solver.fit_training import training_frame
-from solver.training_rate_cases import training_cases
-from solver.validate_memory import ValidationError
+from solver.validation.calibrate import LEAST_ROWS, UNTUNED, calibrate_serving, calibrate_training, read_measurements
+from solver.validation.fit_power import GENERIC, fit_curves, fit_watts
+from solver.validation.fit_training import training_frame
+from solver.validation.training_rate_cases import training_cases
+from solver.validation.validate_memory import ValidationError
 
 KINDS: Final = {
     "power": "power_cap_w",
@@ -65,7 +65,7 @@ def refit(
     iterations
         Rounds of the search for serving constants.
     keep_untuned
-        Fit on sources known for untuned engines too (`solver.calibrate.UNTUNED`).
+        Fit on sources known for untuned engines too (`solver.validation.calibrate.UNTUNED`).
 
     Raises
     ------

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-from solver.breaks import Breaks, countable, limit_text, per_unit
-from solver.implied import is_limit
 from solver.plan import Result, Status
-from solver.scatter import CHUNK, Line, Row, scattered
-from solver.store import Store
-from solver.study import Study, number_at
-from solver.sweep_points import BreakPoint, Point, Sweep, change_text, plan_text, risk_of, signature
-from solver.vary import Law, Scenario, Vary, draws, grid
+from solver.whatif.breaks import Breaks, countable, limit_text, per_unit
+from solver.whatif.implied import is_limit
+from solver.whatif.scatter import CHUNK, Line, Row, scattered
+from solver.whatif.store import Store
+from solver.whatif.study import Study, number_at
+from solver.whatif.sweep_points import BreakPoint, Point, Sweep, change_text, plan_text, risk_of, signature
+from solver.whatif.vary import Law, Scenario, Vary, draws, grid
 
 Progress = Callable[[int, int, str], None]
 """Points done, points in all, a line on the last one."""
@@ -48,7 +48,7 @@ def sweep(study: Study, varied: Sequence[Vary], how: How) -> Sweep:
 
     Raises
     ------
-    problems.issues.ProblemError, solver.vary.BadRequest
+    problems.issues.ProblemError, solver.whatif.vary.BadRequest
         For a field or price selector that cannot be varied so.
     """
     scenarios = grid(varied)

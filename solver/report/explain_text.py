@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from rich.console import RenderableType
 
-from solver.explain_points import Conflict, Explanation, LimitWorth, PriceMove, Relaxation, WhyNot
+from solver.explaining.explain_points import Conflict, Explanation, LimitWorth, PriceMove, Relaxation, WhyNot
 from solver.plan import Result, Status
 from solver.report import forms
 from solver.report.answer import Answer, NoAnswer, read_text

@@ -13,8 +13,8 @@ from problems.template import TemplateError
 from solver.plan import Result, Status, StopReason
 from solver.report.answer import NoAnswer
 from solver.report.export import NotAResult
-from solver.validate_memory import ValidationError
-from solver.vary import BadRequest
+from solver.validation.validate_memory import ValidationError
+from solver.whatif.vary import BadRequest
 
 OK, INTERNAL, USAGE, INFEASIBLE, GAP_OPEN, NOTHING_FOUND, CATALOG, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from rich.console import RenderableType
 
-from solver.front_points import Front, FrontPoint
+from solver.front.front_points import Front, FrontPoint
 from solver.report import forms
 from solver.report.answer import Answer
 from solver.report.export import frame_bytes, to_json

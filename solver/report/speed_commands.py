@@ -104,11 +104,11 @@ def add_commands(
         """
         from catalogs.cache import refuse_place, write_overlay
         from catalogs.load import load_catalog
-        from solver.import_measurements import read_benchmark
         from solver.report.answer import Answer
         from solver.report.catalog_commands import refuse_date
         from solver.report.export import to_json
         from solver.report.speed_text import import_data, import_text
+        from solver.validation.import_measurements import read_benchmark
 
         refuse_date(as_of)
         refuse_place(out)
@@ -166,10 +166,10 @@ def add_commands(
 
 def _compare(answer: Answer, against: str, files: tuple[Path, ...]) -> None:
     """Set a saved plan beside what was measured of it."""
-    from solver.against import compare_plan, read_plan_rows
     from solver.report.answer import read_text
     from solver.report.export import read_result, to_json
     from solver.report.speed_text import finding_data, finding_text
+    from solver.validation.against import compare_plan, read_plan_rows
 
     if len(files) > 1:
         raise click.UsageError("--against takes one FILE of measurements")

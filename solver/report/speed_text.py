@@ -11,11 +11,11 @@ from typing import Any
 import polars as pl
 from rich.console import RenderableType
 
-from solver.against import EXPECTED_UTILISATION, Finding
 from solver.load import Step
 from solver.refit import Refit
 from solver.report import forms
 from solver.report.page import Column, View, line, notes, render, table
+from solver.validation.against import EXPECTED_UTILISATION, Finding
 
 SHOWN = 20
 

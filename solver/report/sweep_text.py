@@ -14,7 +14,7 @@ from solver.report.answer import Answer
 from solver.report.export import frame_bytes, to_json
 from solver.report.failures import GAP_OPEN, INFEASIBLE, INTERRUPTED, NOTHING_FOUND, OK
 from solver.report.page import Column, View, line, notes, render, table
-from solver.sweep_points import BreakPoint, Point, Risk, Stress, Sweep
+from solver.whatif.sweep_points import BreakPoint, Point, Risk, Stress, Sweep
 
 SHOWN_PLANS = 8
 

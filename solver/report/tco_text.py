@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from solver.report import forms
 from solver.report.export import to_csv, to_json, to_parquet
 from solver.report.page import Column, View, line, notes, render, table
-from solver.validate_tco import case_rows
+from solver.validation.validate_tco import case_rows
 
 Report = Mapping[str, Any]
 VERDICTS = {True: "yes", False: "no", None: "-"}
@@ -24,7 +24,7 @@ def render_cases(title: str, report: Report, view: View) -> str:
     title
         What was validated, and on which file.
     report
-        ``{n, within, unsupported, outside, kinds, cases}`` as `solver.validate_tco` gives it.
+        ``{n, within, unsupported, outside, kinds, cases}`` as `solver.validation.validate_tco` gives it.
     """
 
     def page() -> Iterator[RenderableType]:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from catalogs.load import load_catalog
-from solver.memory_cases import engine_profile, settings, version_of
-from solver.training_cases import measured_gib
-from solver.validate_memory import ValidationError, read_rows, validate_memory, validate_memory_rows
+from solver.validation.memory_cases import engine_profile, settings, version_of
+from solver.validation.training_cases import measured_gib
+from solver.validation.validate_memory import ValidationError, read_rows, validate_memory, validate_memory_rows
 
 CATALOG = load_catalog()
 ROW = {

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from catalogs.load import load_catalog
-from solver.tco_rules.names import canonical, unit_siblings
-from solver.tco_rules.sheet import from_words, over
-from solver.validate_memory import ValidationError
-from solver.validate_tco import agrees, read_cases, tolerance_of, validate_tco, validate_tco_cases
+from solver.validation.tco_rules.names import canonical, unit_siblings
+from solver.validation.tco_rules.sheet import from_words, over
+from solver.validation.validate_memory import ValidationError
+from solver.validation.validate_tco import agrees, read_cases, tolerance_of, validate_tco, validate_tco_cases
 
 CATALOG = load_catalog()
 

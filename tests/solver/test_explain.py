@@ -13,20 +13,20 @@ import pytest
 from catalogs.load import load_catalog
 from problems.load import LoadedProblem, load_problem, load_text
 from solver.explain import Feasibility, find_conflict
-from solver.explain_fields import asked_fields, without_fields
-from solver.explain_plan import loosened, solved
-from solver.explain_points import Explanation
-from solver.explain_tiers import tier_of_choice, tier_of_size
-from solver.explanation import explain
+from solver.explaining.explain_fields import asked_fields, without_fields
+from solver.explaining.explain_plan import loosened, solved
+from solver.explaining.explain_points import Explanation
+from solver.explaining.explain_tiers import tier_of_choice, tier_of_size
+from solver.explaining.explanation import explain
 from solver.plan import Status
-from solver.study import Study
-from solver.vary import BadRequest
 from solver.verify import verify
+from solver.whatif.study import Study
+from solver.whatif.vary import BadRequest
 from tests.oracle.problems import random_case
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = ROOT / "problems"
-COUNT = int(os.environ.get("KITOUT_INFEASIBLE", "20"))
+COUNT = int(os.environ.get("KITOUT_INFEASIBLE", "6"))
 """Random infeasible problems to look at; 100 take some minutes."""
 
 

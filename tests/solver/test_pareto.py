@@ -11,15 +11,15 @@ import pytest
 
 from catalogs.load import load_catalog
 from problems.load import load_problem
-from solver.axes import AXES, parse_axes
-from solver.explorer import Explorer, split
-from solver.front_points import Front
+from solver.front.axes import AXES, parse_axes
+from solver.front.explorer import Explorer, split
+from solver.front.front_points import Front
+from solver.front.near import kind_of
 from solver.instance import Instance
-from solver.near import kind_of
 from solver.pareto import pareto
-from solver.study import Study
-from solver.vary import BadRequest
 from solver.verify import verify
+from solver.whatif.study import Study
+from solver.whatif.vary import BadRequest
 from tests.oracle.brute import TooLargeError, brute_force
 from tests.oracle.problems import Case, random_case
 

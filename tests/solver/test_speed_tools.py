@@ -6,15 +6,15 @@ import polars as pl
 import pytest
 
 from catalogs.load import load_catalog
-from solver.against import compare_plan
-from solver.calibrate import calibrate_serving, calibrate_training
 from solver.features.speed_tables import SERVING_CONSTANTS
 from solver.features.throughput_serving import with_step_terms
-from solver.import_measurements import import_measurements
 from solver.load import users_to_load
-from solver.serving_cases import serving_cases, serving_frame, with_constants
-from solver.serving_predict import predict_cases
-from solver.validate_memory import ValidationError
+from solver.validation.against import compare_plan
+from solver.validation.calibrate import calibrate_serving, calibrate_training
+from solver.validation.import_measurements import import_measurements
+from solver.validation.serving_cases import serving_cases, serving_frame, with_constants
+from solver.validation.serving_predict import predict_cases
+from solver.validation.validate_memory import ValidationError
 
 CATALOG = load_catalog()
 CASE_COLUMNS = (

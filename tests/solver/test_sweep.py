@@ -12,16 +12,16 @@ import pytest
 from catalogs.load import load_catalog
 from problems.load import load_problem
 from problems.schema import Serve
-from solver.mix import largest_mix
 from solver.plan import Status
-from solver.price_factors import matches, with_factors
-from solver.stress import stress
-from solver.study import Study, multiplied, number_at
 from solver.sweep import How, sample, sweep
-from solver.sweep_points import Stress, Sweep, risk_of, signature
-from solver.vary import Amount, BadRequest, Scenario, draws, grid, parse_law, parse_vary
 from solver.verify import verify
-from solver.what_if import Wanted, what_if
+from solver.whatif.mix import largest_mix
+from solver.whatif.price_factors import matches, with_factors
+from solver.whatif.stress import stress
+from solver.whatif.study import Study, multiplied, number_at
+from solver.whatif.sweep_points import Stress, Sweep, risk_of, signature
+from solver.whatif.vary import Amount, BadRequest, Scenario, draws, grid, parse_law, parse_vary
+from solver.whatif.what_if import Wanted, what_if
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = ROOT / "problems"

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from catalogs.load import load_catalog
-from solver.calibrate import read_measurements
-from solver.validate_speed import validate_inference, validate_power, validate_training
+from solver.validation.calibrate import read_measurements
+from solver.validation.validate_speed import validate_inference, validate_power, validate_training
 
 CATALOG = load_catalog()
 SHARED = Path(os.environ.get("KITOUT_SHARED", Path(__file__).parents[3] / "shared"))

@@ -1,0 +1,213 @@
+"""Why this plan: what its limits cost, and how far prices may move before it changes."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from solver.assemble import main_accelerator
+from solver.binding import binding_limits, limits_of
+from solver.candidates import Candidates, reduced
+from solver.explaining.explain_fields import is_counted
+from solver.explaining.explain_points import LimitWorth, PriceMove
+from solver.instance import Instance
+from solver.model import build_model
+from solver.plan import LimitUse, Result, Status
+from solver.scaling import Scaled, scale
+from solver.search import Found
+from solver.whatif.breaks import limit_text, per_unit, usage
+from solver.whatif.study import Study
+from solver.whatif.sweep_points import plan_text, signature
+from solver.whatif.vary import PRICES, Scenario
+
+RISE, FALL = 4.0, 0.25
+"""Price factors between which a change of plan is looked for."""
+CLOSE = 1.01
+"""A change of plan is placed to this ratio."""
+MOST_PRICES = 4
+ONE_MORE = {"W": 1000, "money": 100_000}
+"""One more unit of a limit in the model's whole numbers: a kilowatt, a thousand of the currency."""
+
+
+@dataclass
+class Solved:
+    """The best plan of a study with everything it was found from."""
+
+    study: Study
+    everything: Candidates
+    small: Candidates
+    scaled: Scaled
+    found: Found
+    result: Result
+    stop: threading.Event
+
+    @property
+    def site_names(self) -> list[str]:
+        return [s.name for s in self.study.loaded.problem.sites]
+
+    def objective_of(self, inst: Instance, upto: int | None = None) -> Found:
+        """Best plan of a changed integer problem; `upto` bounds the objective."""
+        built = build_model(inst)
+        if upto is not None:
+            built.model.add(built.objective <= upto)
+        return self.study.search(built, stop=self.stop)
+
+
+def solved(study: Study, stop: threading.Event) -> Solved | None:
+    """Solve a study; None where a workload has no candidate or no plan was found."""
+    everything = study.compiled(study.loaded, study.catalog)
+    small = reduced(everything)
+    if small.unserved:
+        return None
+    scaled = scale(small, study.catalog)
+    found = study.search(build_model(scaled.instance), stop=stop)
+    if found.values is None:
+        return None
+    names = [s.name for s in study.loaded.problem.sites]
+    binding = binding_limits(scaled.instance, names, found, replace(study.options, workers=1), stop, study.limit_s)
+    final = study.ties(scaled, found, stop)
+    result = study.answer(study.loaded, study.catalog, small, scaled, found, final, binding)
+    return Solved(study, everything, small, scaled, found, result, stop)
+
+
+def worth_of(at: Solved, use: LimitUse) -> LimitWorth | None:
+    """What more of a binding limit is worth; None where the plan is not proved or costs are not what is minimised."""
+    best = at.found.objective
+    if at.found.status is not Status.OPTIMAL or best is None or at.study.loaded.problem.objective != "cost":
+        return None
+    loaded = at.study.loaded
+    inst = at.scaled.instance
+    free = limits_of(inst, at.site_names).get(use.field)
+    if free is None:
+        return None
+    money = use.field.startswith("limits.budget.")
+    kind = "money" if money else "W" if is_counted(use.field) else "node"
+    step = ONE_MORE.get(kind, 1)
+    more = at.objective_of(loosened(inst, use.field, at.site_names, step))
+    saved = (
+        None if more.objective is None or more.status is not Status.OPTIMAL else Decimal(best - more.objective) / 100
+    )
+    base = {
+        "field": use.field,
+        "limit": limit_text(use.field, use.limit, loaded.problem.currency)
+        if is_counted(use.field)
+        else f"{use.limit:g}",
+        "where": loaded.where(use.field),
+        "unit": {"money": f"1000 {loaded.problem.currency}", "W": "kW", "node": "node"}[kind],
+        "one_more": saved,
+    }
+    none = {"next_at": None, "next_saves": None, "per_unit_month": None, "next_plan": ""}
+    if not is_counted(use.field):
+        return LimitWorth.model_validate({**base, **none})
+    # The next better plan is the one that needs least of this limit among all that cost less.
+    built = build_model(free)
+    built.model.add(built.objective <= best - 1)
+    built.model.minimize(usage(built.context, use.field, at.site_names))
+    least = at.study.search(built, stop=at.stop)
+    if least.objective is None or least.status is not Status.OPTIMAL:
+        return LimitWorth.model_validate({**base, **none})
+    level = least.objective * per_unit(use.field)
+    extra = least.objective - round(use.limit / per_unit(use.field))
+    then = at.objective_of(loosened(inst, use.field, at.site_names, extra))
+    if then.objective is None:
+        return LimitWorth.model_validate({**base, **none})
+    gain = Decimal(best - then.objective) / 100
+    result = at.study.answer(loaded, at.study.catalog, at.small, at.scaled, then)
+    units = extra / step
+    months = 1.0 if money else loaded.problem.horizon
+    return LimitWorth.model_validate(
+        {
+            **base,
+            "next_at": limit_text(use.field, level, loaded.problem.currency),
+            "next_saves": gain,
+            "per_unit_month": round(float(gain) / units / months, 2) if units > 0 else None,
+            "next_plan": plan_text(result),
+        }
+    )
+
+
+def loosened(inst: Instance, field: str, names: list[str], more: int) -> Instance:
+    """The integer problem with a limit raised by `more` whole units of the model."""
+    if field == "limits.power":
+        return replace(inst, limit_power_w=(inst.limit_power_w or 0) + more)
+    if field.startswith("limits.budget."):
+        part = f"limit_{field.rpartition('.')[2]}"
+        return replace(inst, **{part: getattr(inst, part) + more})
+    if field.startswith("sites."):
+        _, name, part = field.split(".")
+        s = names.index(name)
+        key = "limit_it_w" if part == "it_power" else "limit_facility_w"
+        site = replace(inst.sites[s], **{key: getattr(inst.sites[s], key) + more})
+        return replace(inst, sites=(*inst.sites[:s], site, *inst.sites[s + 1 :]))
+    quotas = tuple(replace(q, max_nodes=q.max_nodes + more) if q.field == field else q for q in inst.quotas)
+    hit = {o for q in inst.quotas if q.field == field for o in q.pools}
+    pools = tuple(
+        replace(p, node_limit=p.node_limit + more) if o in hit and p.node_limit is not None else p
+        for o, p in enumerate(inst.pools)
+    )
+    return replace(inst, quotas=quotas, pools=pools)
+
+
+def price_moves(at: Solved) -> list[PriceMove]:
+    """For the dearest things in the plan: how far up their price may go before the plan changes; and for the main
+    accelerator's nearest rival how far down."""
+    spent: dict[str, Decimal] = {}
+    for item in at.result.items:
+        if item.kind == "rental" and item.pool is not None:
+            offer = item.pool.removesuffix("#spot")
+            spent[PRICES + offer] = spent.get(PRICES + offer, Decimal(0)) + item.total_cost
+        elif item.kind == "server" and item.accelerator is not None and item.total_cost:
+            key = f"{PRICES}{item.accelerator}.purchase"
+            spent[key] = spent.get(key, Decimal(0)) + item.total_cost
+        elif item.kind == "energy":
+            spent[PRICES + "electricity"] = spent.get(PRICES + "electricity", Decimal(0)) + item.total_cost
+    out: list[PriceMove] = []
+    for selector in sorted(spent, key=lambda s: (-spent[s], s))[:MOST_PRICES]:
+        if at.stop.is_set():
+            return out
+        out.append(_moved(at, selector, RISE))
+    main = main_accelerator(at.result)
+    rival = _rival(at, main)
+    if rival is not None and not at.stop.is_set():
+        out.append(_moved(at, f"{PRICES}{rival}", FALL))
+    return out
+
+
+def _rival(at: Solved, main: str | None) -> str | None:
+    """Main accelerator of the best plan without this one's."""
+    if main is None:
+        return None
+    small = reduced(at.everything, without_accelerator=main)
+    if small.unserved:
+        return None
+    scaled = scale(small, at.study.catalog)
+    found = at.study.search(build_model(scaled.instance), stop=at.stop)
+    if found.values is None:
+        return None
+    return main_accelerator(at.study.answer(at.study.loaded, at.study.catalog, small, scaled, found))
+
+
+def _moved(at: Solved, selector: str, limit: float) -> PriceMove:
+    """Place the change of plan between 1 and `limit` times the price, by halving the ratio."""
+    before = signature(at.result)
+
+    def at_factor(factor: float) -> Result:
+        return at.study.solve(Scenario(prices=((selector, f"{factor:.6g}"),)), at.stop)
+
+    direction = "up" if limit > 1 else "down"
+    far = at_factor(limit)
+    if signature(far) == before:
+        return PriceMove(selector=selector, direction=direction, holds=limit, changes=None, then="")
+    holds, changes, then = 1.0, limit, far
+    while max(changes / holds, holds / changes) > CLOSE and not at.stop.is_set():
+        middle = (holds * changes) ** 0.5
+        result = at_factor(middle)
+        if signature(result) == before:
+            holds = middle
+        else:
+            changes, then = middle, result
+    text = plan_text(then)
+    return PriceMove(
+        selector=selector, direction=direction, holds=round(holds, 4), changes=round(changes, 4), then=text
+    )

@@ -1,0 +1,1 @@
+"""Pieces of the Pareto front: axes, search between points, near-optimal alternatives."""

@@ -1,0 +1,1 @@
+"""What-if studies: grids, break points, Monte Carlo and replays of a fixed plan, all on top of solve."""

@@ -1,0 +1,240 @@
+"""One problem under study: its scenarios become problems and catalogues, compiled only as far as they differ, and solved.
+
+Every answer is a pure function of the scenario: one solver worker, a fixed seed, a limit in the solver's own deterministic
+unit, no hints from other scenarios. So it is the same in whatever process, order or company it is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+from pydantic import BaseModel
+
+from catalogs.catalog import Catalog
+from problems.load import LoadedProblem, load_text
+from problems.paths import split_path
+from solver.assemble import Answer, assemble, inputs_of, no_plan
+from solver.candidates import Candidates, Memo, build_candidates, reduced
+from solver.events import SolveOptions
+from solver.model import PlanModel, build_model, tie_break_model
+from solver.plan import Result, Status
+from solver.scaling import Scaled, scale
+from solver.search import Found, run
+from solver.solve import base_dir, solve
+from solver.whatif.price_factors import with_factors
+from solver.whatif.vary import PRICES, Amount, BadRequest, Scenario
+
+WALL_BACKSTOP = 20.0
+"""Wall seconds allowed per unit of deterministic time, against a machine that stands still."""
+TIE_SHARE = 0.25
+WHOLE = (".users.total", ".requests", ".tokens", ".count", ".nodes", ".sequence", ".isl", ".osl", ".context", ".max")
+"""Fields that take whole numbers only."""
+
+
+@dataclass
+class Study:
+    """A problem with its catalogue and how each scenario is searched. Safe to pickle; each process keeps its own memo."""
+
+    loaded: LoadedProblem
+    catalog: Catalog
+    seed: int = 1
+    time_limit_s: float | None = None
+    user_measurements: pl.DataFrame | None = None
+    memo: Memo = field(default_factory=Memo)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "memo": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.memo = Memo()
+
+    @property
+    def options(self) -> SolveOptions:
+        """Options that every point is solved under."""
+        return SolveOptions(self.limit_s, None, workers=1, seed=self.seed, runner_up=False)
+
+    @property
+    def limit_s(self) -> float:
+        """Deterministic limit of one search."""
+        return self.loaded.problem.time_limit if self.time_limit_s is None else self.time_limit_s
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of all that an answer depends on beside its scenario."""
+        at = inputs_of(self.loaded, self.catalog, self.options)
+        return hashlib.sha256(f"{at!r} {self.limit_s!r}".encode()).hexdigest()
+
+    def key(self, scenario: Scenario) -> str:
+        """Hash of a scenario of this study."""
+        return hashlib.sha256(f"{self.sha256} {scenario!r}".encode()).hexdigest()
+
+    def at(self, scenario: Scenario) -> tuple[LoadedProblem, Catalog]:
+        """Problem and catalogue of a scenario.
+
+        Raises
+        ------
+        problems.issues.ProblemError
+            For an override that the problem cannot take.
+        BadRequest
+            For a factor on something that is no single number, or a price selector without a match.
+        """
+        texts = [f"{path}={value}" for path, value in scenario.settings]
+        for path, factor in scenario.factors:
+            texts += [f"{p}={v}" for p, v in multiplied(self.loaded, path, Decimal(factor))]
+        base = self.loaded
+        loaded = load_text(base.text, base.path, (*base.overrides, *texts)) if texts else base
+        if not scenario.prices:
+            return loaded, self.catalog
+        factors = [(selector, float(factor)) for selector, factor in scenario.prices]
+        problem, catalog = with_factors(loaded.problem, self.catalog, factors)
+        return replace(loaded, problem=problem), catalog
+
+    def compiled(self, loaded: LoadedProblem, catalog: Catalog) -> Candidates:
+        """All candidates, features taken from the memo where they did not change."""
+        return build_candidates(loaded.problem, catalog, base_dir(loaded), self.user_measurements, memo=self.memo)
+
+    def search(self, built: PlanModel, share: float = 1.0, stop: threading.Event | None = None) -> Found:
+        """Search one model under the study's limits."""
+        return run(
+            built,
+            time_limit_s=WALL_BACKSTOP * self.limit_s,
+            gap=0.0,
+            workers=1,
+            seed=self.seed,
+            stop=stop,
+            deterministic_limit=share * self.limit_s,
+        )
+
+    def solve(self, scenario: Scenario = Scenario(), stop: threading.Event | None = None) -> Result:
+        """Best plan of a scenario, ties broken; without binding limits, runner-up or timings."""
+        loaded, catalog = self.at(scenario)
+        return self.solve_loaded(loaded, catalog, stop)
+
+    def solve_loaded(self, loaded: LoadedProblem, catalog: Catalog, stop: threading.Event | None = None) -> Result:
+        """As `solve`, for a problem at hand."""
+        if loaded.problem.objective == "scale":
+            result = solve(loaded, catalog, self.options, None, stop, self.user_measurements)
+            return result.model_copy(update={"search": None, "runner_up": None})
+        small = reduced(self.compiled(loaded, catalog))
+        if small.unserved:
+            return no_plan(loaded, catalog, small, self.options, 0.0).model_copy(update={"search": None})
+        scaled = scale(small, catalog)
+        found = self.search(build_model(scaled.instance), stop=stop)
+        return self.answer(loaded, catalog, small, scaled, found, self.ties(scaled, found, stop))
+
+    def ties(self, scaled: Scaled, found: Found, stop: threading.Event | None = None) -> Found | None:
+        """Among equally good plans the one with the fewest pools, then the least power; only after proof."""
+        if found.status is not Status.OPTIMAL or found.objective is None or (stop is not None and stop.is_set()):
+            return None
+        again = self.search(tie_break_model(scaled.instance, found.objective), TIE_SHARE, stop)
+        return again if again.values is not None else None
+
+    def answer(
+        self,
+        loaded: LoadedProblem,
+        catalog: Catalog,
+        small: Candidates,
+        scaled: Scaled,
+        found: Found,
+        final: Found | None = None,
+        binding: dict[str, bool] | None = None,
+    ) -> Result:
+        """Result of a search."""
+        made = assemble(Answer(loaded, catalog, small, scaled, found, final, binding, self.options, 0.0))
+        return made.model_copy(update={"search": None})
+
+
+def multiplied(loaded: LoadedProblem, path: str, factor: Decimal) -> list[tuple[str, str]]:
+    """Overrides that multiply the field(s) at `path`; ``traffic.rate`` of a service given by users or concurrency
+    multiplies that.
+
+    Raises
+    ------
+    BadRequest
+        Where the path leads to no single number.
+    """
+    out = []
+    for concrete, text in values_at(loaded, path):
+        plain = number_at(loaded, concrete)
+        if concrete.endswith(WHOLE) and plain is not None:
+            out.append((concrete, str(round(Decimal(plain) * factor))))
+            continue
+        amount = Amount.parse(text)
+        out.append((concrete, str(amount.at(amount.number * factor))))
+    return out
+
+
+def values_at(loaded: LoadedProblem, path: str) -> list[tuple[str, str]]:
+    """Concrete paths and values (as one would write them) that a path with ``*`` names.
+
+    Raises
+    ------
+    BadRequest
+        Where there are none.
+    """
+    data = loaded.problem.model_dump(mode="json")
+    found: list[tuple[str, str]] = []
+    _walk(data, split_path(path), [], found)
+    if not found:
+        raise BadRequest(f"{path}: the problem has no number there")
+    return found
+
+
+def _walk(node: Any, parts: list[str], done: list[str], found: list[tuple[str, str]]) -> None:
+    if not parts:
+        if node is not None and not isinstance(node, dict | list | bool):
+            found.append((".".join(done), str(node)))
+        return
+    part, rest = parts[0], parts[1:]
+    if isinstance(node, list):
+        for index, item in enumerate(node):
+            name = str(item.get("name", index)) if isinstance(item, dict) else str(index)
+            if part in ("*", name, str(index)):
+                _walk(item, rest, [*done, name], found)
+    elif isinstance(node, dict):
+        if part == "rate" and node.get("rate") is None and done and done[-1] == "traffic":
+            if node.get("concurrency") is not None:
+                _walk(node["concurrency"], [], [*done, "concurrency"], found)
+            elif node.get("users") is not None:
+                _walk(node["users"]["total"], [], [*done, "users", "total"], found)
+        elif part in node:
+            _walk(node[part], rest, [*done, part], found)
+
+
+def number_at(loaded: LoadedProblem, path: str) -> float | None:
+    """Value of a field in its plain unit (W, money, 1/s, share); of the first one where the path names several."""
+    if path.startswith(PRICES):
+        return None
+    node: Any = loaded.problem
+    for part in split_path(path):
+        if isinstance(node, tuple | list):
+            items = [x for x in node if getattr(x, "name", None) == part]
+            if not items and part.isdigit() and int(part) < len(node):
+                items = [node[int(part)]]
+            if not items and part == "*":
+                items = list(node[:1])
+            if not items:
+                return None
+            node = items[0]
+        elif isinstance(node, BaseModel) and part in type(node).model_fields:
+            node = getattr(node, part)
+        elif isinstance(node, dict) and part in node:
+            node = node[part]
+        else:
+            return None
+    if isinstance(node, bool) or node is None:
+        return None
+    amount = getattr(node, "amount", node)
+    if path.startswith("limits.budget.") and getattr(node, "currency", "") != loaded.problem.currency:
+        return None  # plans are counted in the problem's currency
+    try:
+        return float(amount)
+    except (TypeError, ValueError):
+        return None
