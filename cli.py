@@ -320,7 +320,7 @@ class CatalogCommands(click.Group):
     """The group of catalogue commands; most of them stand in a module that is loaded when the group is used."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return self.loaded().get(cmd_name)
+        return super().get_command(ctx, cmd_name) or self.loaded().get(cmd_name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(self.loaded())

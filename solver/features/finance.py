@@ -38,8 +38,8 @@ def annuity_factor(rate: float, periods: float) -> float:
         raise ValueError(f"a rate of {rate:.0%} per period leaves nothing to pay back")
     if abs(rate) < 1e-12:
         return periods
-    factor: float = (1 - (1 + rate) ** -periods) / rate
-    return factor
+    # expm1 and log1p keep their digits where the rate is tiny.
+    return -math.expm1(-periods * math.log1p(rate)) / rate
 
 
 def annuity(principal: float, rate: float, periods: float, residual: float = 0.0) -> float:
@@ -54,7 +54,7 @@ def annuity(principal: float, rate: float, periods: float, residual: float = 0.0
 
 def monthly_rate(yearly_rate: float) -> float:
     """Monthly rate that compounds to the yearly one [fraction]: (1 + r)^(1/12) - 1."""
-    return float((1 + yearly_rate) ** (1 / 12) - 1)
+    return math.expm1(math.log1p(yearly_rate) / 12)
 
 
 def present_value(flows: Sequence[float], rate: float, *, first_period: int = 0) -> float:
@@ -135,8 +135,8 @@ def discounted_break_even_months(net_capex: float, saved_per_month: float, yearl
     rate = monthly_rate(yearly_rate)
     if abs(rate) < 1e-12:
         return net_capex / saved_per_month
-    left = 1 - rate * net_capex / saved_per_month
-    return -math.log(left) / math.log(1 + rate) if left > 0 else None
+    paid = rate * net_capex / saved_per_month
+    return -math.log1p(-paid) / math.log1p(rate) if paid < 1 else None
 
 
 def break_even_years(hours: float | None, hours_per_day: float = 24.0) -> float | None:

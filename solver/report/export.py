@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from solver.plan import FORMAT_VERSION, Item, Result
-
 if TYPE_CHECKING:
     import polars as pl
+
+    from solver.plan import Result
 
 SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 
@@ -43,6 +43,8 @@ def read_result(text: str, name: str) -> Result:
         Where `text` is no result; the message names the file and the first fault.
     """
     from pydantic import ValidationError
+
+    from solver.plan import FORMAT_VERSION, Result
 
     try:
         data = json.loads(text)
@@ -95,6 +97,8 @@ def result_bytes(result: Result, form: str) -> bytes:
     """Write a result without layout: json (all of it), csv or parquet (one row per line of the bill)."""
     if form == "json":
         return result_json(result).encode()
+    from solver.plan import Item
+
     columns = list(Item.model_fields)
     if form == "csv":
         return to_csv(item_records(result), columns).encode()
