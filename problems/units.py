@@ -193,6 +193,30 @@ Ratio = Annotated[
     float, BeforeValidator(parse_ratio), PlainSerializer(format_ratio, str, when_used="json"), _json(RATIO)
 ]
 """A share [1]."""
+
+
+def parse_growth(value: object) -> float:
+    """Growth per month [1/mo] of `0%/mo` or 0; nothing else is planned for yet.
+
+    Raises
+    ------
+    UnitError
+        For text that is no share per month, and for any growth that is not zero.
+    """
+    text = value.strip() if isinstance(value, str) else value
+    share = parse_ratio(text[: -len("/mo")] if isinstance(text, str) and text.endswith("/mo") else text)
+    if share != 0:
+        raise UnitError("growth is not planned for yet", "leave it out (0%/mo) and give the load at its highest")
+    return 0.0
+
+
+Growth = Annotated[
+    float,
+    BeforeValidator(parse_growth),
+    PlainSerializer(lambda share: f"{format_ratio(share)}/mo", str, when_used="json"),
+    _json(RATIO),
+]
+"""Growth of a load per month [1/mo]."""
 GbPerS = Annotated[
     float,
     BeforeValidator(parse_bandwidth),
