@@ -1,8 +1,15 @@
-"""Settings of all tests: hypothesis judges results, never the speed of a shared machine."""
+"""Settings of all tests: hypothesis judges results, never the speed of a shared machine.
+
+Examples are the same in every run, so that a change is judged and not the luck of the draw; KITOUT_EXPLORE=1 draws new
+ones, many more of them.
+"""
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
 
-settings.register_profile("kitout", deadline=None, max_examples=25)
-settings.load_profile("kitout")
+settings.register_profile("kitout", deadline=None, max_examples=25, derandomize=True, database=None)
+settings.register_profile("explore", deadline=None, max_examples=300)
+settings.load_profile("explore" if os.environ.get("KITOUT_EXPLORE") else "kitout")
