@@ -7,13 +7,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test slow lint bench clean
 
 demo: $(VENV)/.ready
 	$(BIN)/kitout solve $(DEMO)
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+slow: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest -n auto -m slow
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

@@ -104,6 +104,7 @@ def test_conflicts_are_minimal_and_relaxations_feasible_on_random_problems() -> 
     assert relaxed >= 3
 
 
+@pytest.mark.slow
 def test_power_conflict_is_named_with_its_place_and_least_relaxation() -> None:
     study = study_of("power-capped-room", "sites.room.power=8kW")
     found = explained(study)
@@ -134,6 +135,7 @@ def test_an_empty_frame_says_which_filters_took_the_candidates() -> None:
     assert any(c.override == "limits.countries=null" for w in found.relaxations for c in w.changes)
 
 
+@pytest.mark.slow
 def test_a_binding_limit_is_worth_what_solving_again_saves() -> None:
     study = study_of("power-capped-room", "sites.room.power=16kW")
     found = explained(study)

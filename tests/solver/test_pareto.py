@@ -151,6 +151,7 @@ def test_no_point_beats_another_and_each_passes_verify() -> None:
     assert three >= 1
 
 
+@pytest.mark.slow
 def test_the_ends_are_single_objective_optima() -> None:
     ends = 0
     for seed in range(300, 308):

@@ -365,6 +365,7 @@ def test_a_plan_breaks_where_its_headroom_ends() -> None:
     assert "TTFT" in only.first or "TPOT" in only.first
 
 
+@pytest.mark.slow
 def test_n_plus_one_is_replayed_with_a_node_lost() -> None:
     study = study_of("small-office", "workloads.*.redundancy=n+1")
     found = stress(study, parse_vary("workloads.*.traffic.rate=1,2"), threading.Event())
