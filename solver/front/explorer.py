@@ -9,8 +9,9 @@ missing. Where only some points are wanted, the ends come first and then the mid
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
@@ -235,32 +236,31 @@ def split(corners: Sequence[Corner], point: Sequence[int]) -> list[Corner]:
     return [c for c in kept if not any(o != c and within(c, o) for o in kept)]
 
 
-def give_hint(built: PlanModel, values: Values) -> None:
-    """Start a search from the values of another plan of the same model."""
+def _paired(built: PlanModel, values: Values) -> Iterator[tuple[Any, int]]:
+    """Every variable of a model with its value in a plan of the same model."""
     v = built.context.variables
-    for mine, theirs in (
+    groups: tuple[tuple[Mapping[Any, Any], Mapping[Any, int]], ...] = (
         (v.commit, values.commit),
         (v.hourly, values.hourly),
         (v.replicas, values.replicas),
         (v.load, values.load),
         (v.chosen, values.chosen),
-    ):
+    )
+    for mine, theirs in groups:
         for key, variable in mine.items():
-            built.model.add_hint(variable, theirs[key])  # type: ignore[index]
+            yield variable, theirs[key]
+
+
+def give_hint(built: PlanModel, values: Values) -> None:
+    """Start a search from the values of another plan of the same model."""
+    for variable, value in _paired(built, values):
+        built.model.add_hint(variable, value)
 
 
 def fix(built: PlanModel, values: Values) -> None:
     """Hold a model at the values of a plan."""
-    v = built.context.variables
-    for mine, theirs in (
-        (v.commit, values.commit),
-        (v.hourly, values.hourly),
-        (v.replicas, values.replicas),
-        (v.load, values.load),
-        (v.chosen, values.chosen),
-    ):
-        for key, variable in mine.items():
-            built.model.add(variable == theirs[key])  # type: ignore[index]
+    for variable, value in _paired(built, values):
+        built.model.add(variable == value)
 
 
 def describe(axes: Sequence[str], at: Sequence[int]) -> str:

@@ -124,9 +124,9 @@ def _why_not(result: Result, view: View, t: Messages) -> Iterator[RenderableType
 def _next(result: Result, view: View, t: Messages) -> Iterator[tuple[str, str]]:
     source = view.source or "PROBLEM"
     if result.cost is None:
-        said = [f"kitout check {source}", f"kitout solve {source} --set FIELD=VALUE"]
+        said = [f"kitout explain {source}", f"kitout solve {source} --set FIELD=VALUE"]
     else:
-        said = [f"kitout solve {source} -o plan.json", "kitout catalog sources"]
+        said = [f"kitout explain {source}", f"kitout pareto {source} --axes cost,power", "kitout catalog sources"]
     yield t("Next"), " · ".join(said)
 
 
