@@ -9,7 +9,8 @@ from typing import Any
 
 from problems.schema import Fixed, Problem, Serve
 from solver.plan import Item
-from solver.scaling import Scaled, component_cents
+from solver.rounding import component_cents
+from solver.scaling import Scaled
 from solver.search import Values
 
 KIND_OF = {
@@ -150,10 +151,64 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
                     total_cost=money(amount),
                 )
             )
+    for g, row in enumerate(scaled.gear.to_dicts()):
+        count, each = values.gear.get(g, 0), inst.gear[g]
+        if not count:
+            continue
+        cash += each.cash * count
+        capex += each.capex * count
+        monthly += each.monthly * count
+        if row["site"] is not None:
+            it_w += row["it_w"] * count
+            facility_w += row["facility_w"] * count
+            energy_kwh += row["draw_w"] * row["pue"] * 730 * h / 1000 * count
+        items.extend(gear_lines(row, count))
     by: dict[str, int] = defaultdict(int)
     for item in items:
         by[item.kind] += int(item.total_cost * 100)
     return Bill(tuple(items), cash, capex, monthly, dict(by), energy_kwh, it_w, facility_w)
+
+
+OVER_HORIZON = {
+    "maintenance": "maintenance",
+    "space": "space",
+    "energy": "electricity, idle draw",
+    "residual": "residual value",
+}
+
+
+def gear_lines(row: dict[str, Any], count: int) -> list[Item]:
+    """Lines of one kind of gear: its purchase, what is paid once or monthly, and what running it costs."""
+    if row["kind"] == "choice":
+        return []
+    lines: list[Item] = []
+    billing = {"server": "purchase", "once": "once", "monthly": "monthly"}
+    parts = component_cents(row)
+    if not parts:
+        parts = {"once": 0}  # a direct link or a rack that costs nothing is held all the same
+    for part, unit in parts.items():
+        main = part in billing
+        first = main and not any(i.power_w for i in lines)
+        lines.append(
+            Item(
+                item=row["item"] if main else f"{OVER_HORIZON[part]}: {row['item']}",
+                kind=row["kind"] if main else KIND_OF[part],
+                quantity=count * row["per_unit"] if main else count,
+                unit=row["unit"] or None if main else None,
+                billing=billing.get(part, "over the horizon"),
+                site=row["place"],
+                unit_cost=money(unit) / Decimal(repr(row["per_unit"])) if main else money(unit),
+                total_cost=money(unit * count),
+                power_w=row["it_w"] * count if first and row["it_w"] else None,
+                gear=row["key"],
+                parts=tuple(row["parts"]) if main else (),
+                price_as_of=row["as_of"] if main else None,
+                price_confidence=row["confidence"] if main else None,
+                price_source=row["source"] if main else None,
+                starred=main and row["confidence"] in LOW_TRUST,
+            )
+        )
+    return lines
 
 
 def rows_of(scaled: Scaled, pool: int, billing: str) -> list[dict[str, Any]]:

@@ -34,6 +34,8 @@ def limits_of(instance: Instance, site_names: list[str]) -> dict[str, Instance]:
             out[f"sites.{site_names[s]}.it_power"] = with_site(s, replace(site, limit_it_w=None))
         if site.limit_facility_w is not None:
             out[f"sites.{site_names[s]}.power"] = with_site(s, replace(site, limit_facility_w=None))
+    for name in sorted({row.field for row in instance.rows if row.field}):
+        out[name] = replace(instance, rows=tuple(row for row in instance.rows if row.field != name))
     for q, quota in enumerate(instance.quotas):
         rest = (*instance.quotas[:q], *instance.quotas[q + 1 :])
         out[quota.field] = replace(instance, quotas=rest, pools=_unlimited(instance, quota.pools))
@@ -57,6 +59,7 @@ def without_limits(instance: Instance) -> Instance:
         limit_power_w=None,
         sites=sites,
         quotas=(),
+        rows=tuple(row for row in instance.rows if not row.field),
         pools=_unlimited(instance, range(len(instance.pools))),
     )
 

@@ -25,7 +25,7 @@ def total(terms: Iterable[Any]) -> Expr:
 
 @dataclass(frozen=True)
 class Variables:
-    """C[c], E[e,p], R[k,p], F[k,b,p] (services with several buckets only), x[q], and used[o] (any node held or hired)."""
+    """C[c], E[e,p], R[k,p], F[k,b,p] (services with several buckets only), x[q], used[o] (any node held or hired), G[g]."""
 
     commit: dict[int, cp_model.IntVar]
     hourly: dict[tuple[int, int], cp_model.IntVar]
@@ -33,6 +33,7 @@ class Variables:
     load: dict[tuple[int, int, int], cp_model.IntVar]
     chosen: dict[int, cp_model.IntVar]
     used: dict[int, cp_model.IntVar]
+    gear: dict[int, cp_model.IntVar]
 
 
 @dataclass(frozen=True)
@@ -221,15 +222,17 @@ def node_limits(ctx: Context) -> None:
 
 
 def site_power(ctx: Context) -> None:
-    """Nameplate of all nodes at a site, idle ones included, before and after PUE, and summed over sites."""
+    """Nameplate of all nodes and gear at a site, idle ones included, before and after PUE, and summed over sites."""
+    inst, var = ctx.instance, ctx.variables
     everywhere: list[Expr] = []
-    for s, site in enumerate(ctx.instance.sites):
-        here = [(i, c) for i, c in enumerate(ctx.instance.capacities) if ctx.instance.pools[c.pool].site == s]
+    for s, site in enumerate(inst.sites):
+        here = [(i, inst.pools[c.pool]) for i, c in enumerate(inst.capacities) if inst.pools[c.pool].site == s]
+        gear = [(g, x) for g, x in enumerate(inst.gear) if x.site == s]
         if site.limit_it_w is not None:
-            ctx.model.add(
-                total(ctx.instance.pools[c.pool].it_w * ctx.variables.commit[i] for i, c in here) <= site.limit_it_w
-            )
-        facility = total(ctx.instance.pools[c.pool].facility_w * ctx.variables.commit[i] for i, c in here)
+            nodes = total(pool.it_w * var.commit[i] for i, pool in here)
+            ctx.model.add(nodes + total(x.it_w * var.gear[g] for g, x in gear) <= site.limit_it_w)
+        facility = total(pool.facility_w * var.commit[i] for i, pool in here)
+        facility = facility + total(x.facility_w * var.gear[g] for g, x in gear)
         everywhere.append(facility)
         if site.limit_facility_w is not None:
             ctx.model.add(facility <= site.limit_facility_w)
@@ -247,6 +250,7 @@ def money(ctx: Context, part: str) -> Expr:
             terms.append(amounts[0] * var.commit[i])
         elif part != "capex":
             terms.extend(amounts[p] * var.hourly[i, p] for p in ctx.period_range())
+    terms.extend(getattr(g, part) * var.gear[n] for n, g in enumerate(inst.gear) if getattr(g, part))
     if part != "capex":
         for (k, p), count in var.replicas.items():
             amount = getattr(inst.replicas[k], part)[p]
@@ -281,6 +285,43 @@ def pool_use(ctx: Context) -> None:
             ctx.model.add_implication(var.chosen[q], var.used[option.pool])
 
 
+def _rows(ctx: Context, rule: str) -> None:
+    """Add the prepared rows of one rule."""
+    var = ctx.variables
+    for row in ctx.instance.rows:
+        if row.rule != rule:
+            continue
+        terms = [factor * var.commit[i] for i, factor in row.commit]
+        terms += [factor * var.chosen[q] for q, factor in row.chosen]
+        terms += [factor * var.used[o] for o, factor in row.used]
+        terms += [factor * var.gear[g] for g, factor in row.gear]
+        terms += [factor * var.replicas[k, row.period] for k, factor in row.replicas]
+        if row.low is not None:
+            ctx.model.add(total(terms) >= row.low)
+        if row.high is not None:
+            ctx.model.add(total(terms) <= row.high)
+
+
+def fabric(ctx: Context) -> None:
+    """Every NIC port of the nodes at a site has a port on a switch of its network: sum nics n[o] <= sum ports G[step]."""
+    _rows(ctx, "fabric")
+
+
+def storage(ctx: Context) -> None:
+    """Every data class lies on one tier with the room and speed for it, near its compute or with egress paid."""
+    _rows(ctx, "storage")
+
+
+def racks(ctx: Context) -> None:
+    """Nodes and gear stand in racks and hang on circuits, and these are limited in number, watts and height."""
+    _rows(ctx, "racks")
+
+
+def charges(ctx: Context) -> None:
+    """What is paid once per site or provider as soon as something is held there: set-up, staff, support."""
+    _rows(ctx, "charges")
+
+
 CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     coverage,
     replica_capacity,
@@ -291,6 +332,10 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     spot_share,
     node_limits,
     site_power,
+    fabric,
+    storage,
+    racks,
+    charges,
     budget,
     pool_use,
 )

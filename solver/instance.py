@@ -91,6 +91,50 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Gear:
+    """Something held beside nodes, as an integer number of it: switches, storage, racks, circuits, fees, choices.
+
+    Held over the whole horizon; money and watts are those of one unit. A choice that costs nothing is a gear too.
+    """
+
+    key: str
+    kind: str
+    site: int | None
+    max_count: int
+    cost: int
+    cash: int
+    capex: int
+    monthly: int
+    carbon: int
+    it_w: int
+    facility_w: int
+
+
+Terms = tuple[tuple[int, int], ...]
+"""Index and coefficient, of each term of a sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """low <= sum of terms <= high, over committed nodes C[c], x[q], used[o], gear G[g] and, in one period, R[k,p].
+
+    `rule` is the constraint that it belongs to. `field` is the limit of the problem that it states, and is empty where the
+    row says how things are (ports of a switch), not what is wanted.
+    """
+
+    rule: str
+    field: str
+    low: int | None
+    high: int | None
+    commit: Terms = ()
+    chosen: Terms = ()
+    used: Terms = ()
+    gear: Terms = ()
+    replicas: Terms = ()
+    period: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     name: str
     limit_it_w: int | None
@@ -125,6 +169,8 @@ class Instance:
     limit_total: int | None
     spot_share_ppm: int
     objective: str  # cost | power | carbon | time
+    gear: tuple[Gear, ...] = ()
+    rows: tuple[Row, ...] = ()
 
     def pool_capacities(self, pool: int) -> list[int]:
         """Indices of the ways to hold nodes of a pool."""

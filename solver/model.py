@@ -43,6 +43,7 @@ def tie_break_model(instance: Instance, best: int) -> PlanModel:
     model.add(OBJECTIVES[instance.objective](context) <= best)
     watts = power(context)
     ceiling = 1 + sum(p.facility_w for p in instance.pools) * max([1, *(c.max_nodes for c in instance.capacities)])
+    ceiling += sum(g.facility_w * g.max_count for g in instance.gear)
     ties = ceiling * distinct_pools(context) + watts
     if instance.objective != "cost":
         # Another objective leaves money open: among its optima the cheapest is wanted first.
@@ -75,7 +76,8 @@ def _variables(model: cp_model.CpModel, instance: Instance) -> Variables:
                     load[k, b, p] = model.new_int_var(0, top, f"F[{k},{b},{p}]")
     chosen = {q: model.new_bool_var(f"x[{q}]") for q in range(len(instance.options))}
     used = {o: model.new_bool_var(f"used[{o}]") for o in range(len(instance.pools))}
-    return Variables(commit, hourly, replicas, load, chosen, used)
+    gear = {g: model.new_int_var(0, x.max_count, f"G[{g}]") for g, x in enumerate(instance.gear)}
+    return Variables(commit, hourly, replicas, load, chosen, used, gear)
 
 
 def _most_load(rate: int, demand: int, max_count: int) -> int:

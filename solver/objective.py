@@ -28,6 +28,7 @@ def power(ctx: Context) -> Expr:
                 for p in ctx.period_range():
                     ctx.model.add(peak >= var.hourly[i, p])
                 terms.append(pool.facility_w * peak)
+    terms.extend(g.facility_w * var.gear[n] for n, g in enumerate(inst.gear) if g.facility_w)
     for q, option in enumerate(inst.options):
         if not option.pooled:
             terms.append(inst.pools[option.pool].facility_w * option.nodes * var.chosen[q])

@@ -67,7 +67,9 @@ class Item(Part):
     """One line of the bill. `total_cost` = what this line costs over the horizon; lines add up to cost.total."""
 
     item: str
-    kind: str = Field(description="rental | server | energy | maintenance | space | residual")
+    kind: str = Field(
+        description="rental | server | network | storage | rack | setup | staff | support | egress | energy | maintenance | space | residual"
+    )
     quantity: float
     billing: str
     site: str
@@ -86,6 +88,10 @@ class Item(Part):
     price_confidence: str | None = None
     price_source: str | None = None
     quantity_by_period: dict[str, int] | None = None
+    unit: str | None = Field(default=None, description="what the quantity counts, where it is not pieces")
+    gear: str | None = Field(
+        default=None, description="key of what is held beside nodes: switches, storage, racks, fees"
+    )
     parts: tuple[str, ...] = ()
     starred: bool = False
 

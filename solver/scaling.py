@@ -18,7 +18,21 @@ from catalogs.catalog import Catalog
 from problems.schema import Problem, Serve
 from solver.candidates import Candidates
 from solver.candidates.frames import fx_rates, money_in
-from solver.instance import DEMAND_UNIT, Capacity, Instance, Option, Pool, Quota, Replica, Service, Site
+from solver.candidates.gear import GearContext, build_gear
+from solver.candidates.money import site_frame
+from solver.gear_scaling import Names, scaled_gear, scaled_rows
+from solver.instance import (
+    DEMAND_UNIT,
+    Capacity,
+    Instance,
+    Option,
+    Pool,
+    Quota,
+    Replica,
+    Service,
+    Site,
+)
+from solver.rounding import cents, cents_down, component_cents, grams, watts
 
 MAX_NODES = 100_000
 MAX_RATE = 1_000 * DEMAND_UNIT
@@ -36,26 +50,7 @@ class Scaled:
     options: pl.DataFrame
     prices: tuple[dict[str, Any], ...]  # every price row of the pools, those that only jobs hire at included
     period_hours: tuple[float, ...]
-
-
-def cents(amount: float) -> int:
-    """Money up to the next cent; exact decimals (to 1e-4 of a cent) stay."""
-    return math.ceil(round(amount * 100, 4))
-
-
-def cents_down(amount: float) -> int:
-    """Money down to the cent below (limits, credits)."""
-    return math.floor(round(amount * 100, 4))
-
-
-def watts(power_w: float) -> int:
-    """Watts up to the next whole one."""
-    return math.ceil(round(power_w, 6))
-
-
-def grams(emission_g: float) -> int:
-    """Grams up to the next whole one."""
-    return math.ceil(round(emission_g, 4))
+    gear: pl.DataFrame
 
 
 def demands(work: Serve) -> list[float]:
@@ -83,6 +78,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
     pools = found.pools.sort("pool")
     index = {name: i for i, name in enumerate(pools["pool"])}
     capacity = found.capacity.sort("pool", "billing", "term_months", "upfront_share", "row")
+    ways = capacity.to_dicts()
     services = [w for w in problem.workloads if isinstance(w, Serve)]
     jobs = [w.name for w in problem.workloads if not isinstance(w, Serve)]
     replicas, replica_rows = _replicas(found, services, index)
@@ -104,10 +100,20 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
     most = _most_nodes(pool_rows, replicas, options)
     rates = fx_rates(catalog, problem.currency)
     budget = problem.limits.budget
+    sites, _ = site_frame(problem, catalog)
+    gears = build_gear(GearContext(found, catalog, sites, dict(zip(index, most, strict=True))))
+    gear = gears.options
+    names = Names(
+        commit={p.key: [i for i, r in enumerate(ways) if r["pool"] == p.key and r["commit"]] for p in pool_rows},
+        pool=index,
+        option={} if option_rows.is_empty() else {row: q for q, row in enumerate(option_rows["row"])},
+        replica={} if replica_rows.is_empty() else {row: k for k, row in enumerate(replica_rows["row"])},
+        gear={key: g for g, key in enumerate(gear["key"])},
+    )
     instance = Instance(
         periods=tuple(p.name for p in found.periods),
         pools=tuple(pool_rows),
-        capacities=tuple(_capacity(r, index, most) for r in capacity.iter_rows(named=True)),
+        capacities=tuple(_capacity(r, index, most) for r in ways),
         services=tuple(_service(w, s, found) for s, w in enumerate(services)),
         replicas=tuple(replicas),
         jobs=tuple(jobs),
@@ -127,12 +133,14 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         limit_total=None if budget.total is None else cents_down(money_in(budget.total, rates)),
         spot_share_ppm=math.floor(problem.policy.spot_share * 1_000_000 + 1e-6),
         objective=problem.objective,
+        gear=tuple(scaled_gear(r, site_names) for r in gear.iter_rows(named=True)),
+        rows=tuple(row for rule in gears.rules for row in scaled_rows(rule, names, len(found.periods))),
     )
     prices = (
         found.prices.filter(pl.col("pool").is_in(pools["pool"].implode())).sort("pool", "billing", "price").to_dicts()
     )
     hours = tuple(p.hours_per_month for p in found.periods)
-    return Scaled(instance, pools, capacity, replica_rows, option_rows, tuple(prices), hours)
+    return Scaled(instance, pools, capacity, replica_rows, option_rows, tuple(prices), hours, gear)
 
 
 def _quotas(problem: Problem, pools: list[Pool]) -> tuple[Quota, ...]:
@@ -254,9 +262,6 @@ def _most_nodes(pools: list[Pool], replicas: list[Replica], options: list[Option
     return [min(n, MAX_NODES) for n in most]
 
 
-BOUGHT_PARTS = ("c_server", "c_maintenance", "c_space", "c_energy", "c_rental")
-
-
 def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int]) -> Capacity:
     """One way to hold a pool. A commitment's cash is the sum of its rounded bill components, so that bills add up."""
     pool = index[str(r["pool"])]
@@ -285,10 +290,3 @@ def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int]) -> Capa
         monthly=tuple(cents(x) for x in monthlies),
         carbon=tuple(math.ceil(x) for x in carbons),
     )
-
-
-def component_cents(r: dict[str, Any]) -> dict[str, int]:
-    """Bill components of one committed node over the horizon [cents]; the residual is a credit, rounded down."""
-    parts = {name.removeprefix("c_"): cents(float(r[name])) for name in BOUGHT_PARTS}
-    parts["residual"] = -cents_down(-float(r["c_residual"]))
-    return {name: value for name, value in parts.items() if value}

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ortools.sat.python import cp_model
 
@@ -27,6 +27,7 @@ class Values:
     replicas: dict[tuple[int, int], int]
     load: dict[tuple[int, int, int], int]
     chosen: dict[int, int]
+    gear: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -174,4 +175,5 @@ def _values(built: PlanModel, solver: cp_model.CpSolver) -> Values:
         replicas={k: solver.value(x) for k, x in v.replicas.items()},
         load={k: solver.value(x) for k, x in v.load.items()},
         chosen={k: solver.value(x) for k, x in v.chosen.items()},
+        gear={k: solver.value(x) for k, x in v.gear.items()},
     )

@@ -152,14 +152,52 @@ def grams_per_watt_month() -> pl.Expr:
     return pl.col("carbon_g_per_kwh") * pl.col("pue") * HOURS_PER_MONTH / 1000.0
 
 
+def held_money(frame: pl.DataFrame, problem: Problem, catalog: Catalog, terms: Terms) -> pl.DataFrame:
+    """Money of what is bought or held over the horizon, one unit each, by component of the bill.
+
+    Parameters
+    ----------
+    frame : pl.DataFrame
+        part_class (server, network, storage ...), price (bought; 0 where not), once, monthly [money], it_w, idle_w [W], pue,
+        energy_price [money/kWh], space_per_kw_month [money], carbon_g_per_kwh.
+
+    Returns
+    -------
+    pl.DataFrame
+        The frame with c_server (purchase), c_residual (negative), c_maintenance, c_space, c_energy, c_once, c_monthly over
+        the horizon; held_cash (their sum), held_cost (discounted), held_capex, held_monthly [money], held_carbon [g].
+    """
+    h, d = terms.horizon, terms.discounted
+    share = assumption(catalog, "maintenance_share_per_year")
+    price = pl.col("price")
+    parts = frame.with_columns(
+        c_server=price,
+        c_residual=-price * problem.policy.residual_value,
+        c_maintenance=price * share / 12 * h,
+        c_space=pl.col("space_per_kw_month") * pl.col("it_w") / 1000 * h,
+        c_energy=pl.col("idle_w") * per_watt_month(terms) * h,
+        c_once=pl.col("once"),
+        c_monthly=pl.col("monthly") * h,
+    )
+    running = pl.col("c_maintenance") + pl.col("c_space") + pl.col("c_energy") + pl.col("c_monthly")
+    residual_now = pl.col("c_residual") * (1 + problem.policy.discount_rate) ** (-h / 12)
+    first = pl.col("c_server") + pl.col("c_once")
+    return parts.with_columns(
+        held_cash=first + pl.col("c_residual") + running,
+        held_cost=first + residual_now + running * (d / h),
+        held_capex=first,
+        held_monthly=running / h,
+        held_carbon=pl.col("idle_w") * grams_per_watt_month() * h,
+    )
+
+
 def held_capacity(
     capacity: pl.DataFrame, pools: pl.DataFrame, problem: Problem, catalog: Catalog, terms: Terms
 ) -> pl.DataFrame:
     """Ways to hold nodes with their money: commit, costs, cashes, monthlies (lists), capex, carbons, and bill components.
 
-    Components (money over the horizon of one node): server, maintenance, space, energy, residual (negative), rental.
+    Components (money over the horizon of one node): those of `held_money`, and c_rental.
     """
-    share = assumption(catalog, "maintenance_share_per_year")
     h, d = terms.horizon, terms.discounted
     frame = capacity.filter(pl.col("billing") != "capacity_block").join(
         pools.select("pool", "kind", "it_w", "idle_w", "pue", "energy_price", "carbon_g_per_kwh", "space_per_kw_month"),
@@ -172,22 +210,24 @@ def held_capacity(
     by_hour = pl.col("billing").is_in(list(HELD_BY_HOUR))
     months = paid_months(pl.col("term_months"), h, pro_rate=problem.policy.pro_rate_commitments)
     frame = frame.with_columns(
+        part_class=pl.lit("server"),
+        price=pl.when(bought).then(here).otherwise(0.0),
+        once=pl.lit(0.0),
+        monthly=pl.lit(0.0),
+        idle_w=pl.when(own).then("idle_w").otherwise(0.0),
+        space_per_kw_month=pl.when(own).then("space_per_kw_month").otherwise(0.0),
+        rented_w="idle_w",
+        listed_price="price",
         commit=~by_hour,
-        c_server=pl.when(bought).then(here).otherwise(0.0),
-        c_residual=pl.when(bought).then(-here * problem.policy.residual_value).otherwise(0.0),
-        c_maintenance=pl.when(bought).then(here * share / 12 * h).otherwise(0.0),
-        c_space=pl.when(own).then(pl.col("space_per_kw_month") * pl.col("it_w") / 1000 * h).otherwise(0.0),
-        c_energy=pl.when(own).then(pl.col("idle_w") * per_watt_month(terms) * h).otherwise(0.0),
         c_rental=pl.when(own | by_hour).then(0.0).otherwise(here * HOURS_PER_MONTH * months),
         per_hour=pl.when(own).then(0.0).otherwise(here),
     )
+    frame = held_money(frame, problem, catalog, terms).with_columns(price="listed_price").drop("listed_price")
     upfront = pl.col("c_rental") * pl.col("upfront_share")
-    running = pl.col("c_maintenance") + pl.col("c_space") + pl.col("c_energy")
-    residual_now = pl.col("c_residual") * (1 + problem.policy.discount_rate) ** (-h / 12)
     rent_month = (pl.col("c_rental") - upfront) / months
-    cash = pl.col("c_server") + pl.col("c_residual") + running + pl.col("c_rental")
-    cost = pl.col("c_server") + residual_now + running * (d / h) + upfront + (pl.col("c_rental") - upfront) * (d / h)
-    grams = pl.col("idle_w") * grams_per_watt_month() * h
+    cash = pl.col("held_cash") + pl.col("c_rental")
+    cost = pl.col("held_cost") + upfront + (pl.col("c_rental") - upfront) * (d / h)
+    grams = pl.col("rented_w") * grams_per_watt_month() * h
     hours = terms.hours
 
     def listed(once: pl.Expr, per_hour_factor: float) -> pl.Expr:
@@ -195,10 +235,10 @@ def held_capacity(
         return pl.when(pl.col("commit")).then(pl.concat_list(once)).otherwise(hourly)
 
     return frame.with_columns(
-        capex=pl.col("c_server") + pl.when(pl.col("commit") & ~own).then(upfront).otherwise(0.0),
+        capex=pl.col("held_capex") + pl.when(pl.col("commit") & ~own).then(upfront).otherwise(0.0),
         cashes=listed(cash, h),
         costs=listed(cost, d),
-        monthlies=listed(pl.when(own).then(running / h).otherwise(rent_month), 1.0),
+        monthlies=listed(pl.when(own).then("held_monthly").otherwise(rent_month), 1.0),
         carbons=pl.when(pl.col("commit"))
         .then(pl.concat_list(grams))
         .otherwise(pl.concat_list([grams * (t / HOURS_PER_MONTH) for t in hours])),

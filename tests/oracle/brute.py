@@ -128,6 +128,11 @@ class _Search:
         self.groups = [((o,), p.node_limit) for o, p in enumerate(inst.pools) if p.node_limit is not None]
         self.groups += [(q.pools, q.max_nodes) for q in inst.quotas]
         self.loads = [self._loads(p) for p in self.periods]
+        if any(r.replicas or r.used for r in inst.rows):
+            raise ValueError("rows over replicas and pools in use are for HiGHS")
+        self.chosen: set[int] = set()
+        self.counts: dict[int, int] = {}
+        self.gear: dict[int, int] = {}
 
     def tick(self, steps: int = 1) -> None:
         self.steps += steps
@@ -163,8 +168,11 @@ class _Search:
         return [(row[:size], row[size:]) for row in pareto(total, self.tick)]  # type: ignore[misc]
 
     def run(self) -> Best | None:
-        per_job = [[o for o in self.inst.options if o.work == w] for w in range(len(self.inst.jobs))]
-        for chosen in itertools.product(*per_job):
+        numbered = list(enumerate(self.inst.options))
+        per_job = [[(q, o) for q, o in numbered if o.work == w] for w in range(len(self.inst.jobs))]
+        for picks in itertools.product(*per_job):
+            self.chosen = {q for q, _ in picks}
+            chosen = [o for _, o in picks]
             spent = [0, 0, 0]
             taken = [0] * len(self.inst.pools)
             hired = [0] * len(self.inst.pools)
@@ -194,7 +202,19 @@ class _Search:
         if self._over(spent, capex, held, hired):
             return
         if at == len(self.commits):
-            self._fill(held, spent, capex, taken, hired)
+            for gear in self._gears(0, {}):
+                self.gear = gear
+                now = list(spent)
+                more = 0
+                for g, n in gear.items():
+                    unit = list(self.amount(inst.gear[g]))
+                    if self.peaks:
+                        unit[0] += inst.gear[g].facility_w
+                    now = [a + b * n for a, b in zip(now, unit, strict=True)]
+                    more += inst.gear[g].capex * n
+                if not self._over(now, capex + more, held, hired):
+                    self._fill(held, now, capex + more, taken, hired)
+            self.gear = {}
             return
         capacity = inst.capacities[self.commits[at]]
         pool = capacity.pool
@@ -203,12 +223,29 @@ class _Search:
             unit[0] += inst.pools[pool].facility_w
         for n in range(capacity.max_nodes + 1):
             held[pool] += n
+            self.counts[self.commits[at]] = n
             now = [a + b * n for a, b in zip(spent, unit, strict=True)]
             if self._over(now, capex + capacity.capex * n, held, hired):
                 held[pool] -= n
                 break
             self._commit(at + 1, held, now, capex + capacity.capex * n, taken, hired)
             held[pool] -= n
+
+    def _gears(self, at: int, counts: dict[int, int]) -> Iterator[dict[int, int]]:
+        """Every vector of gear that keeps all rows beside the commitments and jobs chosen."""
+        self.tick()
+        inst = self.inst
+        if at < len(inst.gear):
+            for n in range(inst.gear[at].max_count + 1):
+                yield from self._gears(at + 1, {**counts, at: n})
+            return
+        for row in inst.rows:
+            value = sum(f * self.counts[i] for i, f in row.commit)
+            value += sum(f for q, f in row.chosen if q in self.chosen)
+            value += sum(f * counts[g] for g, f in row.gear)
+            if (row.low is not None and value < row.low) or (row.high is not None and value > row.high):
+                return
+        yield counts
 
     def _over(self, spent: list[int], capex: int, held: list[int], hired: list[int]) -> bool:
         """Whether a cap is broken already (nothing later lowers any of these sums), or nothing can be gained."""
@@ -221,8 +258,9 @@ class _Search:
         everywhere = 0
         for s, site in enumerate(inst.sites):
             here = [o for o, p in enumerate(inst.pools) if p.site == s]
-            it = sum(inst.pools[o].it_w * held[o] for o in here)
-            facility = sum(inst.pools[o].facility_w * held[o] for o in here)
+            gear = [(inst.gear[g], n) for g, n in self.gear.items() if inst.gear[g].site == s]
+            it = sum(inst.pools[o].it_w * held[o] for o in here) + sum(x.it_w * n for x, n in gear)
+            facility = sum(inst.pools[o].facility_w * held[o] for o in here) + sum(x.facility_w * n for x, n in gear)
             everywhere += facility
             if site.limit_it_w is not None and it > site.limit_it_w:
                 return True

@@ -135,6 +135,7 @@ class _Builder:
         }
         self.count = {(k, p): new(r.max_count) for k, r in enumerate(inst.replicas) for p in self.periods}
         self.pick = {q: new(1) for q in range(len(inst.options))}
+        self.gear = {g: new(x.max_count) for g, x in enumerate(inst.gear)}
         self.load: dict[tuple[int, int, int], int] = {}
         for k, r in enumerate(inst.replicas):
             buckets = len(inst.services[r.work].demand)
@@ -150,6 +151,7 @@ class _Builder:
         self._nodes()
         self._jobs()
         self._sites()
+        self._gear()
         self._money()
         self._objective()
         return self.program
@@ -232,11 +234,35 @@ class _Builder:
         total: dict[int, int] = {}
         for s, site in enumerate(inst.sites):
             here = [(i, inst.pools[c.pool]) for i, c in enumerate(inst.capacities) if inst.pools[c.pool].site == s]
-            self.program.row({self.hold[i, 0]: x.it_w for i, x in here}, high=site.limit_it_w)
+            gear = [(self.gear[g], x) for g, x in enumerate(inst.gear) if x.site == s]
+            watts = {self.hold[i, 0]: x.it_w for i, x in here}
+            self.program.row({**watts, **{v: x.it_w for v, x in gear}}, high=site.limit_it_w)
             facility = {self.hold[i, 0]: x.facility_w for i, x in here}
+            facility.update({v: x.facility_w for v, x in gear})
             self.program.row(facility, high=site.limit_facility_w)
             _add(total, facility)
         self.program.row(total, high=inst.limit_power_w)
+
+    def _gear(self) -> None:
+        """Rows that tie gear to nodes, jobs and replicas; a pool in use has a node held in some period, or hired."""
+        inst, used = self.inst, dict[int, int]()
+        for o in sorted({o for r in inst.rows for o, _ in r.used}):
+            used[o] = self.program.variable(1)
+            for i, c in enumerate(inst.capacities):
+                if c.pool == o:
+                    for p in self.periods:
+                        self.program.row({self.hold[i, p]: 1, used[o]: -c.max_nodes}, high=0)
+            for q, x in enumerate(inst.options):
+                if x.pool == o and not x.pooled:
+                    self.program.row({self.pick[q]: 1, used[o]: -1}, high=0)
+        for r in inst.rows:
+            terms: dict[int, int] = {}
+            _add(terms, {self.hold[i, 0]: f for i, f in r.commit})
+            _add(terms, {self.pick[q]: f for q, f in r.chosen})
+            _add(terms, {used[o]: f for o, f in r.used})
+            _add(terms, {self.gear[g]: f for g, f in r.gear})
+            _add(terms, {self.count[k, r.period]: f for k, f in r.replicas})
+            self.program.row(terms, r.low, r.high)
 
     def _sum(self, part: str) -> dict[int, int]:
         """Terms of one kind of money, or of carbon."""
@@ -248,6 +274,7 @@ class _Builder:
             elif part != "capex":
                 for p in self.periods:
                     _add(terms, {self.hold[i, p]: getattr(c, part)[p]})
+        _add(terms, {v: getattr(inst.gear[g], part) for g, v in self.gear.items()})
         if part != "capex":
             for (k, p), v in self.count.items():
                 _add(terms, {v: getattr(inst.replicas[k], part)[p]})
@@ -280,6 +307,8 @@ class _Builder:
                 for p in self.periods:
                     self.program.row({peak: 1, self.hold[i, p]: -1}, low=0)
                 self.program.cost[peak] = watts
+            for g, v in self.gear.items():
+                self.program.cost[v] = inst.gear[g].facility_w
             for q, x in enumerate(inst.options):
                 if not x.pooled:
                     self.program.cost[self.pick[q]] = inst.pools[x.pool].facility_w * x.nodes

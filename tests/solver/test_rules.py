@@ -29,6 +29,7 @@ from tests.oracle.brute import brute_force
 from tests.oracle.highs import highs_optimum
 
 HALF = DEMAND_UNIT // 2
+GEAR_RULES = ("fabric", "storage", "racks", "charges")
 
 
 def pool(**changes: Any) -> Pool:
@@ -247,6 +248,7 @@ def test_every_rule_has_cases() -> None:
         "node_limits",
         "site_power",
         "budget",
+        *GEAR_RULES,  # tests.solver.test_gear
     }
     assert {c.__name__ for c in CONSTRAINTS} - covered == {"mix_cuts", "pool_use"}
 

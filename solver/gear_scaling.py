@@ -1,0 +1,61 @@
+"""Gear and its rules -> integers: names become indices, money becomes cents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from solver.candidates.gear import GearRule
+from solver.instance import Gear, Row, Terms
+from solver.rounding import cents, component_cents, grams, watts
+
+
+@dataclass(frozen=True)
+class Names:
+    """Indices of what gear rules name: commitments of a pool, pools, job options and replicas by candidate row, gear."""
+
+    commit: dict[str, list[int]]
+    pool: dict[str, int]
+    option: dict[int, int]
+    replica: dict[int, int]
+    gear: dict[str, int]
+
+
+def scaled_gear(r: dict[str, Any], sites: list[str]) -> Gear:
+    """One kind of gear; its cash is the sum of its rounded bill components, so that bills add up."""
+    cash = sum(component_cents(r).values())
+    discounted = abs(r["held_cost"] - r["held_cash"]) >= 1e-9 * max(1.0, abs(r["held_cash"]))
+    return Gear(
+        key=r["key"],
+        kind=r["kind"],
+        site=None if r["site"] is None else sites.index(r["site"]),
+        max_count=int(r["max_count"]),
+        cost=cents(r["held_cost"]) if discounted else cash,
+        cash=cash,
+        capex=cents(r["held_capex"]),
+        monthly=cents(r["held_monthly"]),
+        carbon=grams(r["held_carbon"]),
+        it_w=watts(r["it_w"]),
+        facility_w=watts(r["facility_w"]),
+    )
+
+
+def scaled_rows(rule: GearRule, names: Names, periods: int) -> list[Row]:
+    """A rule in indices; what is no candidate any more is at zero and drops out of the sum."""
+
+    def known(terms: Mapping[Any, int], index: Mapping[Any, int]) -> Terms:
+        return tuple((index[name], factor) for name, factor in terms.items() if name in index and factor)
+
+    row = Row(
+        rule=rule.rule,
+        field=rule.field,
+        low=rule.low,
+        high=rule.high,
+        commit=tuple((i, f) for pool, f in rule.nodes.items() if f for i in names.commit.get(pool, ())),
+        chosen=known(rule.options, names.option),
+        used=known(rule.used, names.pool),
+        gear=known(rule.gear, names.gear),
+        replicas=known(rule.replicas, names.replica),
+    )
+    return [replace(row, period=p) for p in range(periods)] if row.replicas else [row]

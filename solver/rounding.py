@@ -1,0 +1,36 @@
+"""Money, watts and grams as whole numbers, rounded against the buyer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+BOUGHT_PARTS = ("c_server", "c_once", "c_maintenance", "c_space", "c_energy", "c_rental", "c_monthly")
+"""Components of the bill of something held; the residual value is a credit and comes beside them."""
+
+
+def cents(amount: float) -> int:
+    """Money up to the next cent; exact decimals (to 1e-4 of a cent) stay."""
+    return math.ceil(round(amount * 100, 4))
+
+
+def cents_down(amount: float) -> int:
+    """Money down to the cent below (limits, credits)."""
+    return math.floor(round(amount * 100, 4))
+
+
+def watts(power_w: float) -> int:
+    """Watts up to the next whole one."""
+    return math.ceil(round(power_w, 6))
+
+
+def grams(emission_g: float) -> int:
+    """Grams up to the next whole one."""
+    return math.ceil(round(emission_g, 4))
+
+
+def component_cents(r: dict[str, Any]) -> dict[str, int]:
+    """Bill components of one committed node over the horizon [cents]; the residual is a credit, rounded down."""
+    parts = {name.removeprefix("c_"): cents(float(r[name])) for name in BOUGHT_PARTS if name in r}
+    parts["residual"] = -cents_down(-float(r["c_residual"]))
+    return {name: value for name, value in parts.items() if value}
