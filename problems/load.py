@@ -13,10 +13,12 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
+from problems.calendars import CsvCalendar
 from problems.issues import Issue, ProblemError, Source, Span
+from problems.measured import TrafficFileError, read_traffic
 from problems.messages import to_issues
 from problems.paths import apply_overrides, locate
-from problems.schema import Problem
+from problems.schema import Problem, Serve
 from problems.tree import Node, parse_tree, split_lines
 
 __all__ = ["MAX_BYTES", "Issue", "LoadedProblem", "ProblemError", "load_problem", "load_text"]
@@ -133,10 +135,36 @@ def load_text(
         issues += to_issues(error.errors(include_url=False), root)
     if issues:
         raise ProblemError(sorted(issues, key=Issue.order))
+    problem = _with_traffic(problem, name, root, issues)
+    if issues:
+        raise ProblemError(sorted(issues, key=Issue.order))
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass") if data is None else data)
+    for work in problem.workloads:
+        if isinstance(work, Serve) and isinstance(work.traffic.calendar, CsvCalendar):
+            digest.update(work.traffic.calendar.measured.sha256.encode())
     for override in overrides:
         digest.update(b"\0" + override.encode("utf-8", "surrogatepass"))
     return LoadedProblem(problem, name, digest.hexdigest(), text, tuple(overrides), tree=root)
+
+
+def _with_traffic(problem: Problem, name: str, root: Node, issues: list[Issue]) -> Problem:
+    """The problem with its files of measured traffic read; paths start from the folder of the problem file."""
+    base = Path() if name.startswith("<") else Path(name).parent
+    works = []
+    for work in problem.workloads:
+        calendar = work.traffic.calendar if isinstance(work, Serve) else None
+        if isinstance(work, Serve) and isinstance(calendar, CsvCalendar):
+            columns = {"time": calendar.time, "requests": calendar.requests, "tokens": calendar.tokens}
+            try:
+                read = calendar.with_measured(read_traffic(base / calendar.csv, columns))
+            except TrafficFileError as error:
+                at = calendar.csv + (f", line {error.line}" if error.line is not None else "")
+                field_path = f"workloads.{work.name}.traffic.calendar.csv"
+                issues.append(locate(root, field_path)[0].issue(field_path, f"{at}: {error.message}", error.help))
+            else:
+                work = work.model_copy(update={"traffic": work.traffic.model_copy(update={"calendar": read})})
+        works.append(work)
+    return problem.model_copy(update={"workloads": tuple(works)})
 
 
 def _refuse(name: str, message: str, help_: str = "") -> NoReturn:

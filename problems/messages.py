@@ -122,7 +122,7 @@ class _Walk:
     def unknown_key(self) -> tuple[str, str]:
         """Message and help for a key that no model has."""
         key = self.lost or ""
-        known = list(dict.fromkeys(name for m in self.parents for name in m.model_fields))
+        known = list(dict.fromkeys(info.alias or name for m in self.parents for name, info in m.model_fields.items()))
         below = [
             name
             for m in self.parents

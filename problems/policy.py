@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema
 from problems import units
 from problems.base import Countries, Names, OneOrMore, Strict
 from problems.picks import Pick, or_else
-from problems.terms import Billing, Confidence, Deployment, RuleName, Severity
+from problems.terms import Billing, Confidence, Deployment, HeldBilling, RuleName, Severity
 
 
 class Budget(Strict):
@@ -74,6 +74,7 @@ class Policy(Strict):
 
     `gpu_power_limit`: most that a card on an own site may draw, of its rated power. Spot only where it saves `spot_min_saving`
     of the on-demand price and at most `spot_max_interruption` of such machines is taken back within a month [ratio].
+    `lead_time`: months from the order to the first use, by billing mode; before it the demand is met in other ways.
     """
 
     billing: Annotated[tuple[Billing, ...], OneOrMore] | None = None
@@ -85,5 +86,6 @@ class Policy(Strict):
     discount_rate: units.Ratio = Field(default=0.0, ge=0, le=1)
     residual_value: units.Ratio = Field(default=0.0, ge=0, le=1)
     pro_rate_commitments: bool = False
+    lead_time: dict[HeldBilling, units.Months] = Field(default_factory=dict, examples=[{"purchase": "2mo"}])
     include_doubtful: bool = False
     rules: dict[RuleName, RuleSetting] = Field(default_factory=dict)

@@ -14,7 +14,8 @@ Billing = Literal[
 Deployment = Literal["vm", "container", "container_cluster", "bare_metal", "appliance", "on_premises"]
 Confidence = Literal["measured", "listed", "derived", "estimate", "recalled"]
 Objective = Literal["cost", "power", "carbon", "time", "scale"]
-Calendar = Literal["flat", "office_hours", "day_night"]
+Calendar = Literal["flat", "office_hours", "day_night", "day_night_weekend", "hourly"]
+HeldBilling = Literal["reserved", "subscription", "purchase"]
 Severity = Literal["hard", "warn", "off"]
 RuleName = Literal[
     "training_ram_ratio",

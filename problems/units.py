@@ -78,7 +78,7 @@ from problems.rates import (
     parse_rate,
     parse_runs,
 )
-from problems.scan import JSON_NUMBER, Kind, UnitError
+from problems.scan import JSON_NUMBER, Kind, UnitError, shown
 
 __all__ = [
     "COUNT",
@@ -195,26 +195,47 @@ Ratio = Annotated[
 """A share [1]."""
 
 
+_GROWTH_HELP = "forms allowed: 3%/mo, 40%/y, -2%/mo"
+
+
 def parse_growth(value: object) -> float:
-    """Growth per month [1/mo] of `0%/mo` or 0; nothing else is planned for yet.
+    """Growth per month [1/mo], compounded: ``3%/mo``, ``40%/y`` (the twelfth root), ``-2%/mo``; 0 without a unit.
 
     Raises
     ------
     UnitError
-        For text that is no share per month, and for any growth that is not zero.
+        For text that is no share per month or year, or a loss of everything.
     """
     text = value.strip() if isinstance(value, str) else value
-    share = parse_ratio(text[: -len("/mo")] if isinstance(text, str) and text.endswith("/mo") else text)
-    if share != 0:
-        raise UnitError("growth is not planned for yet", "leave it out (0%/mo) and give the load at its highest")
-    return 0.0
+    months = 0
+    if isinstance(text, str):
+        for unit, length in (("/mo", 1), ("/month", 1), (" per month", 1), ("/y", 12), ("/yr", 12), ("/year", 12)):
+            if text.endswith(unit):
+                text, months = text[: -len(unit)], length
+    sign = -1 if isinstance(text, str) and text.lstrip()[:1] in "-−" and text.strip() else 1
+    try:
+        share = sign * parse_ratio(text.strip().lstrip("+-−") if isinstance(text, str) else text)
+    except UnitError as error:
+        raise UnitError(error.message, _GROWTH_HELP) from None
+    if share and not months:
+        raise UnitError(f"growth is a share per month or year (given: {shown(value)})", _GROWTH_HELP)
+    if share <= -1:
+        raise UnitError("a load cannot shrink by all of it a month", _GROWTH_HELP)
+    if share > 10:
+        raise UnitError("growth of more than 1000% a month or year", _GROWTH_HELP)
+    return share if months != 12 else (1 + share) ** (1 / 12) - 1
+
+
+def format_growth(share: float) -> str:
+    """Print a growth per month: ``3%/mo``."""
+    return f"{'-' * (share < 0)}{format_ratio(abs(share))}/mo"
 
 
 Growth = Annotated[
     float,
     BeforeValidator(parse_growth),
-    PlainSerializer(lambda share: f"{format_ratio(share)}/mo", str, when_used="json"),
-    _json(RATIO),
+    PlainSerializer(format_growth, str, when_used="json"),
+    WithJsonSchema({"type": "string", "examples": ["3%/mo", "40%/y"], "description": "growth per month, compounded"}),
 ]
 """Growth of a load per month [1/mo]."""
 GbPerS = Annotated[

@@ -20,6 +20,7 @@ from solver.events import SolveOptions
 from solver.instance import DEMAND_UNIT, LOAD_UNIT
 from solver.notes import assumptions, price_uses, summary_of_drops, warnings_of
 from solver.plan import (
+    CalendarUse,
     Cost,
     Inputs,
     LimitUse,
@@ -28,6 +29,7 @@ from solver.plan import (
     Result,
     RunnerUp,
     Search,
+    StageUse,
     Status,
     StopReason,
     WorkloadPlan,
@@ -154,6 +156,8 @@ def assemble(answer: Answer) -> Result:
         "gap": None if search.gap is None else round(search.gap, 9),
         "horizon_months": problem.horizon,
         "periods": {p.name: round(p.hours_per_month, 4) for p in answer.found.periods},
+        "stages": _stages(answer.found),
+        "calendar": _calendar(answer.found),
         "search": _search_block(answer.found, search, answer.wall_s),
         "inputs": inputs_of(answer.loaded, answer.catalog, answer.options),
         "assumptions": tuple(assumptions(problem, answer.catalog, answer.found)),
@@ -186,6 +190,37 @@ def assemble(answer: Answer) -> Result:
         limits=_limits(answer, lines, values),
         prices=tuple(price_uses(lines.items)),
         warnings=tuple(warnings_of(problem, answer.catalog, answer.found, lines, workloads)),
+    )
+
+
+def _stages(found: Candidates) -> tuple[StageUse, ...]:
+    """Stages with their periods; none where the horizon is one stage."""
+    stages = found.terms.stages
+    if len(stages) == 1:
+        return ()
+    return tuple(
+        StageUse(
+            name=stage.name,
+            from_month=stage.start,
+            months=stage.months,
+            periods=tuple(p.name for p in found.periods if p.stage == s),
+        )
+        for s, stage in enumerate(stages)
+    )
+
+
+def _calendar(found: Candidates) -> CalendarUse | None:
+    """Hours of the week by level; None where no service is asked for."""
+    services = [w for w in found.problem.workloads if isinstance(w, Serve)]
+    if not services:
+        return None
+    calendar = found.calendar
+    measured = calendar.slots != tuple(range(168))
+    return CalendarUse(
+        levels={level.name: round(level.hours_per_month, 4) for level in calendar.levels},
+        week=calendar.week,
+        hours="".join(chr(ord("a") + level) for level in calendar.hours) if measured else "",
+        over_provisioned={w.name: round(x, 9) for w, x in zip(services, calendar.loss, strict=True) if x},
     )
 
 
@@ -382,9 +417,10 @@ def _limits(answer: Answer, lines: Bill, values: Values) -> tuple[LimitUse, ...]
     add("limits.budget.total", lines.cash / 100, hundred(inst.limit_total), problem.currency)
     add("limits.power", lines.facility_w, inst.limit_power_w, "W")
     for s, site in enumerate(problem.sites):
-        here = [(i, c) for i, c in enumerate(inst.capacities) if inst.pools[c.pool].site == s]
-        it = float(sum(inst.pools[c.pool].it_w * values.commit[i] for i, c in here))
-        facility = float(sum(inst.pools[c.pool].facility_w * values.commit[i] for i, c in here))
+        here = [(values.commit[i], c) for i, c in enumerate(inst.capacities) if inst.pools[c.pool].site == s]
+        firsts = [stage[0] for stage in inst.stages]
+        it = float(max(sum(inst.pools[c.pool].it_w * n for n, c in here if c.holds(p)) for p in firsts))
+        facility = float(max(sum(inst.pools[c.pool].facility_w * n for n, c in here if c.holds(p)) for p in firsts))
         add(f"sites.{site.name}.it_power", it, site.it_power, "W")
         add(f"sites.{site.name}.power", facility, site.power, "W")
     for quota in inst.quotas:
@@ -404,7 +440,8 @@ def _limits(answer: Answer, lines: Bill, values: Values) -> tuple[LimitUse, ...]
 def _held(scaled: Scaled, values: Values, pool: int, period: int) -> int:
     inst = scaled.instance
     held = sum(
-        values.commit[i] if inst.capacities[i].commit else values.hourly[i, period] for i in inst.pool_capacities(pool)
+        values.commit[i] * inst.capacities[i].holds(period) if inst.capacities[i].commit else values.hourly[i, period]
+        for i in inst.pool_capacities(pool)
     )
     return held + sum(
         o.nodes for q, o in enumerate(inst.options) if values.chosen[q] and o.pool == pool and not o.pooled

@@ -26,7 +26,7 @@ LOW_TRUST = ("estimate", "recalled")
 
 @dataclass(frozen=True)
 class Bill:
-    """Lines with the sums that the cost block needs [cents]."""
+    """Lines with the sums that the cost block needs [cents]; `monthly` and watts are those of the highest stage."""
 
     items: tuple[Item, ...]
     cash: int
@@ -61,10 +61,13 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
     rows = scaled.capacity.to_dicts()
     options = scaled.options.to_dicts() if inst.options else []
     items: list[Item] = []
-    cash = capex = monthly = 0
+    cash = capex = 0
+    monthly = [0] * len(inst.stages)
+    stage_of = inst.stage_of or (0,) * len(inst.periods)
     work_cents: dict[str, int] = defaultdict(int)  # energy of the work done, above idle, by site
     work_kwh: dict[str, float] = defaultdict(float)
-    energy_kwh = it_w = facility_w = 0.0
+    energy_kwh = 0.0
+    it_w, facility_w = [0.0] * len(inst.stages), [0.0] * len(inst.stages)
     hours = range(len(inst.periods))
     h = problem.horizon
     for i, c in enumerate(inst.capacities):
@@ -74,15 +77,21 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             if count == 0:
                 continue
             capex += c.capex * count
-            monthly += c.monthly[0] * count
             cash += c.cash[0] * count
+            for s, stage in enumerate(inst.stages):
+                if c.holds(stage[0]):
+                    monthly[s] += c.monthly[0] * count
+                    if pool["site"] is not None:
+                        it_w[s] += pool["it_w"] * count
+                        facility_w[s] += pool["facility_w"] * count
             if pool["site"] is not None:
-                it_w += pool["it_w"] * count
-                facility_w += pool["facility_w"] * count
-                energy_kwh += pool["idle_w"] * pool["pue"] * 730 * h / 1000 * count
+                energy_kwh += pool["idle_w"] * pool["pue"] * 730 * row["held_months"] / 1000 * count
             machine = "rental" if pool["kind"] == "rental" else "server"
             parts = {machine: 0, **component_cents(row)}  # what is owned already has a line too, at no cost
-            items.extend(_line(pool, row, part, count, amount) for part, amount in parts.items())
+            held = None
+            if len(inst.stages) > 1:
+                held = {name: count for p, name in enumerate(inst.periods) if c.holds(p)}
+            items.extend(_line(pool, row, part, count, amount, held) for part, amount in parts.items())
             continue
         by_count: dict[int, list[int]] = defaultdict(list)
         for p in hours:
@@ -92,7 +101,8 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
         for count, periods in sorted(by_count.items(), reverse=True):
             unit = sum(c.cash[p] for p in periods)
             cash += unit * count
-            monthly += sum(c.monthly[p] for p in periods) * count
+            for p in periods:
+                monthly[stage_of[p]] += c.monthly[p] * count
             names = {inst.periods[p]: count for p in periods}
             items.append(_line(pool, row, "rental", count, unit, names))
     for q, option in enumerate(inst.options):
@@ -100,7 +110,7 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             continue
         pool, row = pools[option.pool], options[q]
         cash += option.cash
-        monthly += option.monthly
+        monthly = [m + option.monthly for m in monthly]
         if option.pooled:
             if pool["site"] is not None:
                 work_cents[pool["site"]] += option.cash
@@ -130,7 +140,7 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
         pool = pools[r.pool]
         if count and pool["site"] is not None:
             cash += r.cash[p] * count
-            monthly += r.monthly[p] * count
+            monthly[stage_of[p]] += r.monthly[p] * count
             share = scaled.period_hours[p]
             extra = scaled.replicas["extra_w"][k]
             work_cents[pool["site"]] += r.cash[p] * count
@@ -157,16 +167,16 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             continue
         cash += each.cash * count
         capex += each.capex * count
-        monthly += each.monthly * count
+        monthly = [m + each.monthly * count for m in monthly]
         if row["site"] is not None:
-            it_w += row["it_w"] * count
-            facility_w += row["facility_w"] * count
+            it_w = [w + row["it_w"] * count for w in it_w]
+            facility_w = [w + row["facility_w"] * count for w in facility_w]
             energy_kwh += row["draw_w"] * row["pue"] * 730 * h / 1000 * count
         items.extend(gear_lines(row, count))
     by: dict[str, int] = defaultdict(int)
     for item in items:
         by[item.kind] += int(item.total_cost * 100)
-    return Bill(tuple(items), cash, capex, monthly, dict(by), energy_kwh, it_w, facility_w)
+    return Bill(tuple(items), cash, capex, max(monthly), dict(by), energy_kwh, max(it_w), max(facility_w))
 
 
 OVER_HORIZON = {
@@ -278,6 +288,7 @@ def _line(
         accelerators=pool["gpus"] * count if machine else None,
         provider=pool["provider"] if machine else None,
         quantity_by_period=names,
+        from_month=row["start"] if names is not None and row["commit"] else None,
         parts=tuple(pool["parts"]) if part == "server" else (),
         **price,
     )

@@ -13,9 +13,11 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from solver.instance import DEMAND_UNIT, LOAD_UNIT, Instance
+from solver.instance import DEMAND_UNIT, LOAD_UNIT, Gear, Instance, Pool
 
 Expr = cp_model.LinearExpr
+MOST_MONEY = 10**15
+"""Bound of what the highest month costs [cents] or draws [W]."""
 
 
 def total(terms: Iterable[Any]) -> Expr:
@@ -49,13 +51,23 @@ class Context:
         terms: list[Expr] = []
         for i in self.instance.pool_capacities(pool):
             if self.instance.capacities[i].commit:
-                terms.append(self.variables.commit[i])
+                if self.instance.capacities[i].holds(period):
+                    terms.append(self.variables.commit[i])
             else:
                 terms.append(self.variables.hourly[i, period])
         return total(terms)
 
     def period_range(self) -> range:
         return range(len(self.instance.periods))
+
+    def highest(self, by_stage: list[Expr], name: str) -> Expr:
+        """At least every one of some expressions, one per stage: the expression itself where there is one stage."""
+        if len(by_stage) == 1:
+            return by_stage[0]
+        top = self.model.new_int_var(0, MOST_MONEY, name)
+        for value in by_stage:
+            self.model.add(value <= top)
+        return total([top])
 
 
 def required(demand: int) -> int:
@@ -221,40 +233,60 @@ def node_limits(ctx: Context) -> None:
             ctx.model.add(total(ctx.nodes(o, p) for o in pools) + hired <= most)
 
 
+def site_watts(ctx: Context, sites: Iterable[int], stage: list[int], *, facility: bool) -> Expr:
+    """Nameplate of all nodes and gear at some sites, idle ones included, in one stage [W], after PUE or before."""
+    inst, var, here = ctx.instance, ctx.variables, set(sites)
+
+    def each(x: Pool | Gear) -> int:
+        return x.facility_w if facility else x.it_w
+
+    nodes = [
+        each(inst.pools[c.pool]) * var.commit[i]
+        for i, c in enumerate(inst.capacities)
+        if c.commit and inst.pools[c.pool].site in here and c.holds(stage[0])
+    ]
+    return total(nodes + [each(x) * var.gear[g] for g, x in enumerate(inst.gear) if x.site in here])
+
+
 def site_power(ctx: Context) -> None:
-    """Nameplate of all nodes and gear at a site, idle ones included, before and after PUE, and summed over sites."""
-    inst, var = ctx.instance, ctx.variables
-    everywhere: list[Expr] = []
-    for s, site in enumerate(inst.sites):
-        here = [(i, inst.pools[c.pool]) for i, c in enumerate(inst.capacities) if inst.pools[c.pool].site == s]
-        gear = [(g, x) for g, x in enumerate(inst.gear) if x.site == s]
-        if site.limit_it_w is not None:
-            nodes = total(pool.it_w * var.commit[i] for i, pool in here)
-            ctx.model.add(nodes + total(x.it_w * var.gear[g] for g, x in gear) <= site.limit_it_w)
-        facility = total(pool.facility_w * var.commit[i] for i, pool in here)
-        facility = facility + total(x.facility_w * var.gear[g] for g, x in gear)
-        everywhere.append(facility)
-        if site.limit_facility_w is not None:
-            ctx.model.add(facility <= site.limit_facility_w)
-    if ctx.instance.limit_power_w is not None:
-        ctx.model.add(total(everywhere) <= ctx.instance.limit_power_w)
+    """Nameplate at each site and summed over sites, before and after PUE, in every stage."""
+    inst = ctx.instance
+    for stage in inst.stages:
+        for s, site in enumerate(inst.sites):
+            if site.limit_it_w is not None:
+                ctx.model.add(site_watts(ctx, [s], stage, facility=False) <= site.limit_it_w)
+            if site.limit_facility_w is not None:
+                ctx.model.add(site_watts(ctx, [s], stage, facility=True) <= site.limit_facility_w)
+        if inst.limit_power_w is not None:
+            ctx.model.add(site_watts(ctx, range(len(inst.sites)), stage, facility=True) <= inst.limit_power_w)
 
 
 def money(ctx: Context, part: str) -> Expr:
-    """Linear expression of one kind of money [cents]: cost (objective), cash (over the horizon), capex, monthly."""
+    """Linear expression of one kind of money [cents]: cost (objective), cash (over the horizon), capex, or of carbon [g].
+
+    For `monthly` it is the highest month of any stage.
+    """
+    if part != "monthly":
+        return _paid(ctx, part, None)
+    return ctx.highest([_paid(ctx, part, set(stage)) for stage in ctx.instance.stages], "highest_month")
+
+
+def _paid(ctx: Context, part: str, stage: set[int] | None) -> Expr:
+    """Sum of one kind of money over everything, or over what is held in the periods of one stage."""
     inst, var = ctx.instance, ctx.variables
     terms: list[Expr] = []
     for i, c in enumerate(inst.capacities):
         amounts: tuple[int, ...] = (c.capex,) if part == "capex" else getattr(c, part)
         if c.commit:
-            terms.append(amounts[0] * var.commit[i])
+            if stage is None or any(c.holds(p) for p in stage):
+                terms.append(amounts[0] * var.commit[i])
         elif part != "capex":
-            terms.extend(amounts[p] * var.hourly[i, p] for p in ctx.period_range())
+            terms.extend(amounts[p] * var.hourly[i, p] for p in ctx.period_range() if stage is None or p in stage)
     terms.extend(getattr(g, part) * var.gear[n] for n, g in enumerate(inst.gear) if getattr(g, part))
     if part != "capex":
         for (k, p), count in var.replicas.items():
             amount = getattr(inst.replicas[k], part)[p]
-            if amount:
+            if amount and (stage is None or p in stage):
                 terms.append(amount * count)
         terms.extend(getattr(o, part) * var.chosen[q] for q, o in enumerate(inst.options))
     return total(terms)

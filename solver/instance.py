@@ -31,6 +31,8 @@ class Pool:
 class Capacity:
     """One way to hold nodes of a pool. Commitments have one number for all periods, hourly ways one number per period.
 
+    A commitment is held in the stages from `start` on in whose periods it is `active` (one truth per period; empty: all).
+
     `cost` is the objective's money (discounted), `cash` what is paid over the horizon, `capex` the part paid up front,
     `monthly` the payment of a month; `carbon` grams over the horizon.
     """
@@ -44,6 +46,12 @@ class Capacity:
     capex: int
     monthly: tuple[int, ...]
     carbon: tuple[int, ...]
+    start: int = 0
+    active: tuple[bool, ...] = ()
+
+    def holds(self, period: int) -> bool:
+        """Whether its nodes are there in a period."""
+        return not self.active or self.active[period]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +179,14 @@ class Instance:
     objective: str  # cost | power | carbon | time
     gear: tuple[Gear, ...] = ()
     rows: tuple[Row, ...] = ()
+    stage_of: tuple[int, ...] = ()  # stage of each period; empty: the horizon is one stage
+
+    @property
+    def stages(self) -> list[list[int]]:
+        """Periods of each stage."""
+        if not self.stage_of:
+            return [list(range(len(self.periods)))]
+        return [[p for p, s in enumerate(self.stage_of) if s == stage] for stage in range(max(self.stage_of) + 1)]
 
     def pool_capacities(self, pool: int) -> list[int]:
         """Indices of the ways to hold nodes of a pool."""

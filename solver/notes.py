@@ -9,12 +9,14 @@ from typing import Any
 import polars as pl
 
 from catalogs.catalog import Catalog
+from problems.calendars import calendar_text
 from problems.schema import BareModel, Fixed, Problem, Serve
 from solver.bill import Bill
 from solver.candidates import Candidates
 from solver.candidates.rules import broken_rules, is_large
 from solver.candidates.terms import assumption
 from solver.curve_notes import curve_notes
+from solver.load_notes import load_notes
 from solver.plan import Item, PriceUse, WorkloadPlan
 
 
@@ -35,11 +37,12 @@ def assumptions(problem: Problem, catalog: Catalog, found: Candidates) -> list[s
         parts = [
             f"precision {'/'.join(s.precision)}",
             f"KV cache {s.kv_precision}",
-            f"calendar {s.traffic.calendar}",
+            f"calendar {calendar_text(s.traffic.calendar)}",
         ]
         if s.slo.ttft is not None or s.slo.tpot is not None:
             parts.append(f"latency at {s.slo.percentile}")
         out.append(f"{s.name}: " + ", ".join(parts))
+    out.extend(load_notes(problem, found))
     if any(getattr(w, "model", None) is not None for w in problem.workloads):
         out.append("rates assume a tuned engine; an untuned one may be a factor of two slower")
     for w in problem.workloads:

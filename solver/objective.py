@@ -15,19 +15,19 @@ def cost(ctx: Context) -> Expr:
 def power(ctx: Context) -> Expr:
     """Nameplate of all nodes: own ones after PUE, rented ones as estimated from their accelerators [W].
 
-    Nodes held by the hour count in the period in which most of them run; nodes that jobs hire always count.
+    Committed nodes count in the stage in which they draw most, nodes held by the hour in the period in which most of them
+    run; nodes that jobs hire, and gear, always count.
     """
     inst, var = ctx.instance, ctx.variables
-    terms: list[Expr] = []
-    for o, pool in enumerate(inst.pools):
-        ways = inst.pool_capacities(o)
-        terms.extend(pool.facility_w * var.commit[i] for i in ways if inst.capacities[i].commit)
-        for i in ways:
-            if not inst.capacities[i].commit:
-                peak = ctx.model.new_int_var(0, inst.capacities[i].max_nodes, f"peak[{i}]")
-                for p in ctx.period_range():
-                    ctx.model.add(peak >= var.hourly[i, p])
-                terms.append(pool.facility_w * peak)
+    commits = [(var.commit[i], inst.pools[c.pool].facility_w, c) for i, c in enumerate(inst.capacities) if c.commit]
+    by_stage = [total(watts * x for x, watts, c in commits if c.holds(stage[0])) for stage in inst.stages]
+    terms: list[Expr] = [ctx.highest(by_stage, "committed_watts")]
+    for i, c in enumerate(inst.capacities):
+        if not c.commit:
+            peak = ctx.model.new_int_var(0, c.max_nodes, f"peak[{i}]")
+            for p in ctx.period_range():
+                ctx.model.add(peak >= var.hourly[i, p])
+            terms.append(inst.pools[c.pool].facility_w * peak)
     terms.extend(g.facility_w * var.gear[n] for n, g in enumerate(inst.gear) if g.facility_w)
     for q, option in enumerate(inst.options):
         if not option.pooled:

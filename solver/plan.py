@@ -88,6 +88,9 @@ class Item(Part):
     price_confidence: str | None = None
     price_source: str | None = None
     quantity_by_period: dict[str, int] | None = None
+    from_month: float | None = Field(
+        default=None, description="months after the start at which a commitment begins; absent where the load is steady"
+    )
     unit: str | None = Field(default=None, description="what the quantity counts, where it is not pieces")
     gear: str | None = Field(
         default=None, description="key of what is held beside nodes: switches, storage, racks, fees"
@@ -153,6 +156,30 @@ class WorkloadPlan(Part):
     demand_unit: str = ""
     cost: MoneyText | None = None
     tokens: TokenCost | None = None
+
+
+class StageUse(Part):
+    """A stretch of the horizon with one load, and its load periods."""
+
+    name: str
+    from_month: float
+    months: float
+    periods: tuple[str, ...]
+
+
+class CalendarUse(Part):
+    """Hours at each load level: `levels` are hours per month by name, busiest first, and slots hold their numbers.
+
+    `week` has the 168 hours of the representative week, Monday 0:00 first. `hours` has every hour of measured traffic in
+    order of time, one letter each (a: the first level); empty where nothing was measured.
+    """
+
+    levels: dict[str, float]
+    week: tuple[int, ...]
+    hours: str = ""
+    over_provisioned: dict[str, float] = Field(
+        default_factory=dict, description="per service: request-hours planned above what is needed, as a share of all"
+    )
 
 
 class LimitUse(Part):
@@ -226,7 +253,11 @@ class Result(Part):
     power: Power | None
     items: tuple[Item, ...] = ()
     workloads: tuple[WorkloadPlan, ...] = ()
-    periods: dict[str, float] = Field(default_factory=dict, description="hours per month of each load period")
+    periods: dict[str, float] = Field(
+        default_factory=dict, description="hours per month of each load period, while its stage lasts"
+    )
+    stages: tuple[StageUse, ...] = ()
+    calendar: CalendarUse | None = None
     limits: tuple[LimitUse, ...] = ()
     runner_up: RunnerUp | None = None
     prices: tuple[PriceUse, ...] = ()

@@ -20,6 +20,7 @@ from solver.candidates import Candidates
 from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, build_gear
 from solver.candidates.money import site_frame
+from solver.candidates.periods import Stage
 from solver.gear_scaling import Names, scaled_gear, scaled_rows
 from solver.instance import (
     DEMAND_UNIT,
@@ -49,21 +50,15 @@ class Scaled:
     replicas: pl.DataFrame
     options: pl.DataFrame
     prices: tuple[dict[str, Any], ...]  # every price row of the pools, those that only jobs hire at included
-    period_hours: tuple[float, ...]
+    period_hours: tuple[float, ...]  # of each period in the mean month of the horizon [h]
+    stages: tuple[Stage, ...]
     gear: pl.DataFrame
 
 
 def demands(work: Serve) -> list[float]:
-    """Demand of each request-size bucket at level 1: requests/s, or requests in flight for a concurrency."""
-    traffic = work.traffic
-    if traffic.concurrency is not None:
-        total = traffic.concurrency
-    elif traffic.rate is not None:
-        total = traffic.rate
-    else:
-        assert traffic.users is not None
-        total = traffic.users.rate_per_s
-    return [total * b.share for b in traffic.buckets]
+    """Demand of each request-size bucket at load 1: requests/s, or requests in flight for a concurrency."""
+    total = work.traffic.load
+    return [total * b.share for b in work.traffic.buckets]
 
 
 def scale(found: Candidates, catalog: Catalog) -> Scaled:
@@ -113,7 +108,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
     instance = Instance(
         periods=tuple(p.name for p in found.periods),
         pools=tuple(pool_rows),
-        capacities=tuple(_capacity(r, index, most) for r in ways),
+        capacities=tuple(_capacity(r, index, most, found) for r in ways),
         services=tuple(_service(w, s, found) for s, w in enumerate(services)),
         replicas=tuple(replicas),
         jobs=tuple(jobs),
@@ -135,12 +130,13 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         objective=problem.objective,
         gear=tuple(scaled_gear(r, site_names) for r in gear.iter_rows(named=True)),
         rows=tuple(row for rule in gears.rules for row in scaled_rows(rule, names, len(found.periods))),
+        stage_of=tuple(p.stage for p in found.periods),
     )
     prices = (
         found.prices.filter(pl.col("pool").is_in(pools["pool"].implode())).sort("pool", "billing", "price").to_dicts()
     )
-    hours = tuple(p.hours_per_month for p in found.periods)
-    return Scaled(instance, pools, capacity, replica_rows, option_rows, tuple(prices), hours, gear)
+    hours = tuple(p.hours_per_month * (found.terms.stage(p).months / problem.horizon) for p in found.periods)
+    return Scaled(instance, pools, capacity, replica_rows, option_rows, tuple(prices), hours, found.terms.stages, gear)
 
 
 def _quotas(problem: Problem, pools: list[Pool]) -> tuple[Quota, ...]:
@@ -197,7 +193,7 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
         serving = [v for v in rate if v > 0]
         fill = max(1, int(r["node_gpus"]) // int(r["gpus"]))
         need = math.ceil(DEMAND_UNIT / min(serving)) * (1 if len(rate) == 1 else len(rate)) if serving else 0
-        shares = [p.hours_per_month / 730.0 for p in found.periods]
+        shares = [(p.hours_per_month / 730.0, terms.stage(p)) for p in found.periods]
         # Rounded per GPU, so that two replicas of one GPU and one of two cost the same to the cent.
         gpus = int(r["gpus"])
         energy, carbon = r["energy"] / gpus, r["carbon"] / gpus
@@ -208,10 +204,10 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
                 gpus=gpus,
                 rate=rate,
                 max_count=min(MAX_NODES, need + fill + 1),
-                cost=tuple(gpus * cents(energy * h * terms.discounted) for h in shares),
-                cash=tuple(gpus * cents(energy * h * terms.horizon) for h in shares),
-                monthly=tuple(gpus * cents(energy * h) for h in shares),
-                carbon=tuple(gpus * grams(carbon * h * terms.horizon) for h in shares),
+                cost=tuple(gpus * cents(energy * h * at.discounted) for h, at in shares),
+                cash=tuple(gpus * cents(energy * h * at.months) for h, at in shares),
+                monthly=tuple(gpus * cents(energy * h) for h, _ in shares),
+                carbon=tuple(gpus * grams(carbon * h * at.months) for h, at in shares),
                 blend=blend,
                 node_blend=fill * blend,
             )
@@ -262,7 +258,7 @@ def _most_nodes(pools: list[Pool], replicas: list[Replica], options: list[Option
     return [min(n, MAX_NODES) for n in most]
 
 
-def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int]) -> Capacity:
+def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int], found: Candidates) -> Capacity:
     """One way to hold a pool. A commitment's cash is the sum of its rounded bill components, so that bills add up."""
     pool = index[str(r["pool"])]
     commit = bool(r["commit"])
@@ -289,4 +285,6 @@ def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int]) -> Capa
         capex=cents(float(r["capex"])),
         monthly=tuple(cents(x) for x in monthlies),
         carbon=tuple(math.ceil(x) for x in carbons),
+        start=int(r["first_stage"]),
+        active=tuple(int(r["first_stage"]) <= p.stage < int(r["until_stage"]) for p in found.periods) if commit else (),
     )

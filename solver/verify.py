@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-import polars as pl
-
 from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
 from solver.plan import Placement, Result, WorkloadPlan
@@ -19,10 +17,8 @@ from solver.verify_money import check_bill
 from solver.verify_places import check_places
 from solver.verify_rates import check_rates
 from solver.verify_running import check_running
-
-SLACK = 1e-6
-"""Relative shortfall of coverage that integer rounding may leave (the model forgives the same)."""
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+from solver.verify_terms import check_commitments
+from solver.verify_traffic import SLACK, check_traffic, served
 
 
 def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = Path()) -> list[str]:
@@ -43,7 +39,8 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
     wrong += check_running(result, problem, catalog)
     wrong += check_places(result, problem, catalog)
     wrong += check_rates(result, problem, catalog, base_dir)
-    wrong += _check_periods(result, problem, catalog)
+    wrong += check_traffic(result, problem, catalog, base_dir)
+    wrong += check_commitments(result, problem, catalog)
     wrong += _check_services(result, problem)
     wrong += _check_jobs(result, problem)
     wrong += _check_packing(result)
@@ -63,63 +60,6 @@ def _check_proof(result: Result) -> list[str]:
     return wrong
 
 
-def week_levels(catalog: Catalog, calendar: str) -> list[float]:
-    """Level of each hour of the representative week, read from the calendar table."""
-    table = catalog.calendars.filter(pl.col("calendar") == calendar)
-    level = {(d, h): 0.0 for d in DAYS for h in range(24)}
-    for row in table.iter_rows(named=True):
-        for hour in range(int(row["hour_from"]), int(row["hour_to"])):
-            level[row["day"], hour] = float(row["level"])
-    return [level[d, h] for d in DAYS for h in range(24)]
-
-
-def demand_of(work: Serve) -> float:
-    """Demand at level 1 [requests/s, or requests in flight for a concurrency]."""
-    t = work.traffic
-    if t.concurrency is not None:
-        return float(t.concurrency)
-    if t.rate is not None:
-        return float(t.rate)
-    assert t.users is not None
-    return t.users.total * t.users.active * t.users.requests
-
-
-def _check_periods(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
-    """Hour by hour, every service's stated demand is the calendar's, and the periods have the hours of the week."""
-    services = {w.name: w for w in problem.workloads if isinstance(w, Serve)}
-    plans = {w.name: w for w in result.workloads}
-    wrong = []
-    if abs(sum(result.periods.values()) - 730) > 0.01:
-        wrong.append(f"periods cover {sum(result.periods.values())} hours a month, not 730")
-    if not services or any(n not in plans for n in services):
-        return wrong  # a service left out is refused by itself
-    weeks = {n: [demand_of(w) * x for x in week_levels(catalog, w.traffic.calendar)] for n, w in services.items()}
-    hours: dict[tuple[float, ...], float] = defaultdict(float)
-    for hour in range(168):
-        hours[tuple(round(weeks[n][hour], 9) for n in services)] += 730 / 168
-    stated: dict[tuple[float, ...], float] = defaultdict(float)
-    for period, length in result.periods.items():
-        stated[tuple(round(plans[n].demand_by_period[period], 9) for n in services)] += length
-    if set(hours) != set(stated) or any(abs(hours[k] - stated[k]) > 0.01 for k in hours):
-        wrong.append("load periods do not add up to the calendars' hours and levels")
-    return wrong
-
-
-def _supply(work: Serve, placements: tuple[Placement, ...], period: str) -> list[float]:
-    """Served load per bucket in a period."""
-    buckets = work.traffic.buckets
-    if len(buckets) == 1:
-        return [sum(p.rates_by_bucket[0] * p.replicas_by_period[period] for p in placements)]
-    return [
-        sum(
-            p.rates_by_bucket[b] * p.load_by_bucket_and_period[period][b]
-            for p in placements
-            if p.replicas_by_period[period]
-        )
-        for b in range(len(buckets))
-    ]
-
-
 def _check_services(result: Result, problem: Problem) -> list[str]:
     """Demand served in every bucket and period; replicas not loaded above 1; n+1 and spot share kept."""
     wrong: list[str] = []
@@ -134,7 +74,7 @@ def _check_services(result: Result, problem: Problem) -> list[str]:
         for period in result.periods:
             demand = plan.demand_by_period[period]
             for b, bucket in enumerate(work.traffic.buckets):
-                supply = _supply(work, plan.placements, period)[b]
+                supply = served(work, plan.placements, period)[b]
                 if supply < demand * bucket.share * (1 - SLACK) - 1e-12:
                     wrong.append(
                         f"{work.name}: {supply:.6g} of {demand * bucket.share:.6g} served in {period}, bucket {b}"
@@ -173,7 +113,7 @@ def _check_loss(
     on_spot = any(p.pool.endswith("#spot") and p.replicas_by_period[period] for p in plan.placements)
     if on_spot and not work.interruptible:
         wrong.append(f"{work.name}: on spot nodes, but it cannot be interrupted")
-    firm = _supply(work, tuple(p for p in plan.placements if not p.pool.endswith("#spot")), period)
+    firm = served(work, tuple(p for p in plan.placements if not p.pool.endswith("#spot")), period)
     needed = [demand * b.share * (1 - spot_share) * (1 - SLACK) - 1e-12 for b in work.traffic.buckets]
     if on_spot and any(have < need for have, need in zip(firm, needed, strict=True)):
         wrong.append(f"{work.name}: more than the spot share of {spot_share:.0%} depends on spot in {period}")

@@ -11,6 +11,7 @@ from catalogs.catalog import Catalog
 from problems.schema import Fixed, Problem, Serve
 from problems.units import Money
 from solver.plan import Item, Result
+from solver.verify_traffic import months_held, period_hours, spans, there
 
 HOURS = 730.0
 HIRED = ("on_demand", "spot", "capacity_block")
@@ -69,7 +70,7 @@ def check_bill(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
 def _check_rental(item: Item, result: Result, problem: Problem, catalog: Catalog) -> list[str]:
     """Unit cost against price x hours x exchange rate; a cent per period of rounding against the buyer is allowed."""
     name = (item.pool or "").removesuffix("#spot")
-    billing, term, upfront = _terms(item.billing)
+    billing, term, upfront = billing_terms(item.billing)
     rows = catalog.prices.filter((pl.col("offer_id") == name) & (pl.col("billing") == billing))
     if term:
         rows = rows.filter(pl.col("term_months") == term)
@@ -95,18 +96,23 @@ def _check_rental(item: Item, result: Result, problem: Problem, catalog: Catalog
 
 
 def _hours(item: Item, result: Result, problem: Problem, row: dict[str, object], billing: str, term: float) -> float:
-    h = problem.horizon
     if term:
-        if problem.policy.pro_rate_commitments:
-            return HOURS * h
-        terms = 1
-        while terms * term < h - 1e-9:
-            terms += 1
-        return HOURS * terms * term
+        return HOURS * paid_months(item, result, problem, term)
     if item.hours_per_month is None:
-        periods = item.quantity_by_period or dict.fromkeys(result.periods, 1)
-        return sum(result.periods[p] for p in periods) * h
+        hours = period_hours(result, problem)
+        return sum(hours[p] for p in item.quantity_by_period or hours)
     return _hired_hours(item, problem, row)
+
+
+def paid_months(item: Item, result: Result, problem: Problem, term: float) -> float:
+    """Months paid for a commitment: the fewest whole terms that last as long as it is held, cut at the horizon if pro-rated."""
+    start = item.from_month or 0.0
+    ends = [till for _, till, periods in spans(result, problem) if any(there(item, p) for p in periods)]
+    months = max(ends, default=problem.horizon) - start
+    terms = 1
+    while terms * term < months - 1e-9:
+        terms += 1
+    return min(terms * term, problem.horizon - start) if problem.policy.pro_rate_commitments else terms * term
 
 
 def _hired_hours(item: Item, problem: Problem, row: dict[str, object]) -> float:
@@ -130,7 +136,7 @@ def _hired_hours(item: Item, problem: Problem, row: dict[str, object]) -> float:
     return float(runs * max(per_run, least))
 
 
-def _terms(label: str) -> tuple[str, float, float]:
+def billing_terms(label: str) -> tuple[str, float, float]:
     """Billing mode, term [months] and up-front share of a billing label."""
     match = re.fullmatch(r"(\w+)(?: (\d+(?:\.\d+)?)mo)?(?: (\d+)% upfront)?", label)
     if match is None:
@@ -192,11 +198,15 @@ def _part_price(name: str, catalog: Catalog, *, with_card: bool) -> float | None
 
 
 def _check_maintenance(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
-    """Bought servers pay maintenance for the whole horizon."""
+    """Bought servers pay maintenance from their purchase to the end of the horizon."""
     share = float(catalog.assumptions.filter(pl.col("key") == "maintenance_share_per_year")["value"][0])
-    bought = sum(float(i.total_cost) for i in result.items if i.kind == "server" and i.billing == "purchase")
+    bought = sum(
+        float(i.total_cost) * months_held(i, problem)
+        for i in result.items
+        if i.kind == "server" and i.billing == "purchase"
+    )
     paid = sum(float(i.total_cost) for i in result.items if i.kind == "maintenance")
-    due = bought * share / 12 * problem.horizon
+    due = bought * share / 12
     if paid < due - 0.01 or paid > due * (1 + 1e-6) + 0.02 * max(1.0, sum(i.quantity for i in result.items)):
         return [f"maintenance {paid:.2f}, due {due:.2f}"]
     return []
@@ -217,7 +227,7 @@ def _check_budgets(result: Result, problem: Problem, catalog: Catalog) -> list[s
 
     capex = sum((i.total_cost for i in result.items if i.kind == "server" and i.billing == "purchase"), Decimal(0))
     upfront = sum(
-        (i.total_cost * Decimal(str(_terms(i.billing)[2])) for i in result.items if i.kind == "rental"),
+        (i.total_cost * Decimal(str(billing_terms(i.billing)[2])) for i in result.items if i.kind == "rental"),
         Decimal(0),
     )
     wrong = over("capex", capex + upfront, budget.capex)

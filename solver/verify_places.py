@@ -11,6 +11,7 @@ from catalogs.names import match_accelerators
 from problems.schema import Pick, Problem, Site
 from solver.plan import Item, Result
 from solver.verify_money import part_list
+from solver.verify_traffic import spans, there
 
 RANK = ("recalled", "estimate", "derived", "listed", "measured")
 
@@ -246,19 +247,21 @@ def _check_power(result: Result, problem: Problem, catalog: Catalog) -> list[str
     wrong = []
     default_pue = float(catalog.assumptions.filter(pl.col("key") == "own_room_pue")["value"][0])
     it_all = facility_all = 0.0
-    for site in problem.sites:
-        it = sum(
-            nameplate_w(i, catalog) * i.quantity for i in result.items if i.kind == "server" and i.site == site.name
-        )
-        facility = it * (site.pue or default_pue)
-        it_all += it
-        facility_all += facility
-        if site.it_power is not None and it > site.it_power * (1 + 1e-9):
-            wrong.append(f"{site.name}: {it:.0f} W of IT nameplate over {site.it_power:.0f} W")
-        if site.power is not None and facility > site.power * (1 + 1e-9):
-            wrong.append(f"{site.name}: {facility:.0f} W after PUE over {site.power:.0f} W")
-    if problem.limits.power is not None and facility_all > problem.limits.power * (1 + 1e-9):
-        wrong.append(f"limits.power: {facility_all:.0f} W over {problem.limits.power:.0f} W")
+    for _, _, periods in spans(result, problem):
+        it_now = facility_now = 0.0
+        for site in problem.sites:
+            here = [i for i in result.items if i.kind == "server" and i.site == site.name]
+            it = sum(nameplate_w(i, catalog) * there(i, periods[0]) for i in here)
+            facility = it * (site.pue or default_pue)
+            it_now += it
+            facility_now += facility
+            if site.it_power is not None and it > site.it_power * (1 + 1e-9):
+                wrong.append(f"{site.name}: {it:.0f} W of IT nameplate over {site.it_power:.0f} W")
+            if site.power is not None and facility > site.power * (1 + 1e-9):
+                wrong.append(f"{site.name}: {facility:.0f} W after PUE over {site.power:.0f} W")
+        if problem.limits.power is not None and facility_now > problem.limits.power * (1 + 1e-9):
+            wrong.append(f"limits.power: {facility_now:.0f} W over {problem.limits.power:.0f} W")
+        it_all, facility_all = max(it_all, it_now), max(facility_all, facility_now)
     if abs(it_all - result.power.it_peak_w) > 1 + 1e-6 * it_all:
         wrong.append(f"nameplate is {it_all:.0f} W, the plan says {result.power.it_peak_w:.0f} W")
     if abs(facility_all - result.power.facility_peak_w) > 1 + 1e-6 * facility_all:
@@ -292,13 +295,16 @@ def _check_owned(result: Result, problem: Problem, catalog: Catalog) -> list[str
     for o in problem.owned:
         for card in match_accelerators(catalog, o.accelerator):
             have[card, o.site] = have.get((card, o.site), 0) + o.count
-    used: dict[tuple[str, str], int] = {}
-    for i in result.items:
-        if i.kind == "server" and i.billing == "owned":
-            key = (i.accelerator or "", i.site)
-            used[key] = used.get(key, 0) + (i.accelerators or 0)
+    used: dict[tuple[str, str], float] = {}
+    for _, _, periods in spans(result, problem):
+        now: dict[tuple[str, str], float] = {}
+        for i in result.items:
+            if i.kind == "server" and i.billing == "owned" and i.quantity:
+                key = (i.accelerator or "", i.site)
+                now[key] = now.get(key, 0) + (i.accelerators or 0) * there(i, periods[0]) / i.quantity
+        used = {key: max(now.get(key, 0), used.get(key, 0)) for key in {*now, *used}}
     return [
-        f"{count} x {card} used at {site}, {have.get((card, site), 0)} owned"
+        f"{count:g} x {card} used at {site}, {have.get((card, site), 0)} owned"
         for (card, site), count in used.items()
         if count > have.get((card, site), 0)
     ]

@@ -12,6 +12,7 @@ from solver.features.speed_tables import SpeedTables
 from solver.plan import Item, Placement, Result
 from solver.verify_money import HOURS, exchange, part_list
 from solver.verify_places import capped_w, nameplate_w
+from solver.verify_traffic import months_held, period_hours
 
 ROUNDING = 0.011
 """Money that rounding up to a cent may add to each amount of the model [money]."""
@@ -90,7 +91,7 @@ def _check_idle(
         cards = (i.accelerators or 0) / i.quantity
         host = nameplate_w(i, catalog) + capped_w(i, catalog) - cards * (tdp.get(i.accelerator) or 0.0)
         idle = host * share + cards * _card_w(watts, i.accelerator, "idle", i.power_limit_w)
-        due += i.quantity * idle * HOURS * problem.horizon / 1000 * price
+        due += i.quantity * idle * HOURS * months_held(i, problem) / 1000 * price
     lines = [i for i in result.items if i.kind == "energy" and i.pool is not None and i.site == site.name]
     return _off(f"idle electricity at {site.name}", _paid(lines), due, sum(i.quantity for i in servers))
 
@@ -106,6 +107,7 @@ def _check_work(
     """What busy cards draw above idle ones, for the hours that replicas and jobs run."""
     price, pools = _per_it_kwh(site, problem, catalog), {i.pool for i in servers}
     works = {w.name: w for w in problem.workloads}
+    hours = period_hours(result, problem)
     due = cents = 0.0
 
     def extra_w(p: Placement, phase: str) -> float:
@@ -118,8 +120,8 @@ def _check_work(
             if work is None or p.pool not in pools:
                 continue
             if isinstance(work, Serve):
-                busy_h = sum(n * result.periods[name] for name, n in p.replicas_by_period.items())
-                due += extra_w(p, "mixed") * busy_h * problem.horizon / 1000 * price
+                busy_h = sum(n * hours[name] for name, n in p.replicas_by_period.items())
+                due += extra_w(p, "mixed") * busy_h / 1000 * price
                 cents += sum(p.replicas_by_period.values()) * p.accelerators_per_replica
                 continue
             phase = "training" if isinstance(work, Pretrain | Finetune) else "mixed"
@@ -135,7 +137,7 @@ def _check_work(
 def _check_space(result: Result, problem: Problem, catalog: Catalog, site: Site, servers: list[Item]) -> list[str]:
     """Colocation by IT nameplate."""
     price = 0.0 if site.space is None else _money(site.space, problem, catalog)
-    due = sum(nameplate_w(i, catalog) * i.quantity for i in servers) / 1000 * price * problem.horizon
+    due = sum(nameplate_w(i, catalog) * i.quantity * months_held(i, problem) for i in servers) / 1000 * price
     lines = [i for i in result.items if i.kind == "space" and i.site == site.name]
     return _off(f"space at {site.name}", _paid(lines), due, sum(i.quantity for i in servers))
 

@@ -23,10 +23,11 @@ from solver.candidates.money import (
     site_frame,
     with_watts,
 )
+from solver.candidates.periods import LoadCalendar, Period, load_calendar, load_periods, stages_of
 from solver.candidates.pools import build_pools
 from solver.candidates.reduce import reduce_options, reduce_pools, reduce_replicas
 from solver.candidates.serving import serving_candidates
-from solver.candidates.terms import HOURS_PER_MONTH, Period, Rule, effective_rules, load_periods
+from solver.candidates.terms import HOURS_PER_MONTH, Rule, effective_rules
 from solver.features.speed_tables import SpeedTables
 
 __all__ = ["Candidates", "Memo", "build_candidates", "reduced"]
@@ -43,6 +44,7 @@ class Candidates:
     """
 
     problem: Problem
+    calendar: LoadCalendar
     periods: tuple[Period, ...]
     terms: Terms
     pools: pl.DataFrame
@@ -80,8 +82,9 @@ def build_candidates(
     catalogs.errors.UnknownName
         For a model or accelerator that the catalogue does not know.
     """
-    periods = load_periods(problem, catalog)
-    terms = money_terms(problem, periods)
+    calendar, stages = load_calendar(problem, catalog), stages_of(problem)
+    periods = load_periods(problem, calendar, stages)
+    terms = money_terms(problem, periods, stages)
     rules = effective_rules(problem, catalog)
     tables = SpeedTables.of(catalog, user_measurements)
     found = build_pools(problem, catalog, tables, every_state)
@@ -121,6 +124,7 @@ def build_candidates(
     capacity = held_capacity(found.capacity, pools, problem, catalog, terms)
     return Candidates(
         problem=problem,
+        calendar=calendar,
         periods=periods,
         terms=terms,
         pools=pools,
@@ -209,6 +213,7 @@ def reduced(
     every = _names(replicas, options)
     return Candidates(
         problem=found.problem,
+        calendar=found.calendar,
         periods=found.periods,
         terms=found.terms,
         pools=pools.filter(pl.col("pool").is_in(every.implode())),

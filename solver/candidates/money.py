@@ -13,8 +13,10 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem
 from solver.candidates.frames import fx_rates, money_in
-from solver.candidates.terms import HOURS_PER_MONTH, Period, assumption
-from solver.features.cost import billed_hours, discount_months, paid_months
+from solver.candidates.periods import Period, Stage
+from solver.candidates.starts import started
+from solver.candidates.terms import HOURS_PER_MONTH, assumption
+from solver.features.cost import billed_hours, discount_months
 from solver.features.power import host_overhead_share, with_gpu_power
 from solver.features.speed_tables import SpeedTables
 
@@ -29,15 +31,16 @@ class Terms:
     horizon: float  # [months]
     discounted: float  # present value of one unit a month over the horizon [months]
     periods: tuple[Period, ...]
+    stages: tuple[Stage, ...]
 
-    @property
-    def hours(self) -> list[float]:
-        return [p.hours_per_month for p in self.periods]
+    def stage(self, period: Period) -> Stage:
+        """Stage that a period belongs to."""
+        return self.stages[period.stage]
 
 
-def money_terms(problem: Problem, periods: tuple[Period, ...]) -> Terms:
-    """Horizon, discounting and periods of a problem."""
-    return Terms(problem.horizon, discount_months(problem.horizon, problem.policy.discount_rate), periods)
+def money_terms(problem: Problem, periods: tuple[Period, ...], stages: tuple[Stage, ...]) -> Terms:
+    """Horizon, discounting, periods and stages of a problem."""
+    return Terms(problem.horizon, discount_months(problem.horizon, problem.policy.discount_rate), periods, stages)
 
 
 def site_frame(problem: Problem, catalog: Catalog) -> tuple[pl.DataFrame, list[str]]:
@@ -159,7 +162,8 @@ def held_money(frame: pl.DataFrame, problem: Problem, catalog: Catalog, terms: T
     ----------
     frame : pl.DataFrame
         part_class (server, network, storage ...), price (bought; 0 where not), once, monthly [money], it_w, idle_w [W], pue,
-        energy_price [money/kWh], space_per_kw_month [money], carbon_g_per_kwh.
+        energy_price [money/kWh], space_per_kw_month [money], carbon_g_per_kwh; and start, the month from which it is held
+        [months], where that is not the first.
 
     Returns
     -------
@@ -167,27 +171,36 @@ def held_money(frame: pl.DataFrame, problem: Problem, catalog: Catalog, terms: T
         The frame with c_server (purchase), c_residual (negative), c_maintenance, c_space, c_energy, c_once, c_monthly over
         the horizon; held_cash (their sum), held_cost (discounted), held_capex, held_monthly [money], held_carbon [g].
     """
-    h, d = terms.horizon, terms.discounted
+    h, rate = terms.horizon, problem.policy.discount_rate
     share = assumption(catalog, "maintenance_share_per_year")
     price = pl.col("price")
+    if "start" not in frame.columns:
+        frame = frame.with_columns(start=pl.lit(0.0))
+    left = h - pl.col("start")
+    starts = frame["start"].unique()
+    # Present value of one unit a month from the start on.
+    worth = pl.col("start").replace_strict(
+        starts, [terms.discounted - discount_months(x, rate) for x in starts], return_dtype=pl.Float64
+    )
+    at_start = (1 + rate) ** (-pl.col("start") / 12)
     parts = frame.with_columns(
         c_server=price,
         c_residual=-price * problem.policy.residual_value,
-        c_maintenance=price * share / 12 * h,
-        c_space=pl.col("space_per_kw_month") * pl.col("it_w") / 1000 * h,
-        c_energy=pl.col("idle_w") * per_watt_month(terms) * h,
+        c_maintenance=price * share / 12 * left,
+        c_space=pl.col("space_per_kw_month") * pl.col("it_w") / 1000 * left,
+        c_energy=pl.col("idle_w") * per_watt_month(terms) * left,
         c_once=pl.col("once"),
-        c_monthly=pl.col("monthly") * h,
+        c_monthly=pl.col("monthly") * left,
     )
     running = pl.col("c_maintenance") + pl.col("c_space") + pl.col("c_energy") + pl.col("c_monthly")
     residual_now = pl.col("c_residual") * (1 + problem.policy.discount_rate) ** (-h / 12)
     first = pl.col("c_server") + pl.col("c_once")
     return parts.with_columns(
         held_cash=first + pl.col("c_residual") + running,
-        held_cost=first + residual_now + running * (d / h),
+        held_cost=first * at_start + residual_now + running * (worth / left),
         held_capex=first,
-        held_monthly=running / h,
-        held_carbon=pl.col("idle_w") * grams_per_watt_month() * h,
+        held_monthly=running / left,
+        held_carbon=pl.col("idle_w") * grams_per_watt_month() * left,
     )
 
 
@@ -196,9 +209,9 @@ def held_capacity(
 ) -> pl.DataFrame:
     """Ways to hold nodes with their money: commit, costs, cashes, monthlies (lists), capex, carbons, and bill components.
 
-    Components (money over the horizon of one node): those of `held_money`, and c_rental.
+    A commitment has a row for every stage that it may start in (`solver.candidates.starts`). Components (money over the
+    horizon of one node): those of `held_money`, and c_rental.
     """
-    h, d = terms.horizon, terms.discounted
     frame = capacity.filter(pl.col("billing") != "capacity_block").join(
         pools.select("pool", "kind", "it_w", "idle_w", "pue", "energy_price", "carbon_g_per_kwh", "space_per_kw_month"),
         on="pool",
@@ -208,8 +221,10 @@ def held_capacity(
     bought = pl.col("billing") == "purchase"
     own = pl.col("kind") != "rental"
     by_hour = pl.col("billing").is_in(list(HELD_BY_HOUR))
-    months = paid_months(pl.col("term_months"), h, pro_rate=problem.policy.pro_rate_commitments)
-    frame = frame.with_columns(
+    months = pl.col("paid_months")
+    leads = catalog.offers.select(pool="offer_id", lead_time_days="lead_time_days")
+    frame = frame.join(leads, on="pool", how="left", maintain_order="left")
+    frame = started(frame.with_columns(commit=~by_hour), problem, terms.stages).with_columns(
         part_class=pl.lit("server"),
         price=pl.when(bought).then(here).otherwise(0.0),
         once=pl.lit(0.0),
@@ -218,30 +233,36 @@ def held_capacity(
         space_per_kw_month=pl.when(own).then("space_per_kw_month").otherwise(0.0),
         rented_w="idle_w",
         listed_price="price",
-        commit=~by_hour,
         c_rental=pl.when(own | by_hour).then(0.0).otherwise(here * HOURS_PER_MONTH * months),
         per_hour=pl.when(own).then(0.0).otherwise(here),
     )
     frame = held_money(frame, problem, catalog, terms).with_columns(price="listed_price").drop("listed_price")
     upfront = pl.col("c_rental") * pl.col("upfront_share")
     rent_month = (pl.col("c_rental") - upfront) / months
+    at_start = (1 + problem.policy.discount_rate) ** (-pl.col("start") / 12)
     cash = pl.col("held_cash") + pl.col("c_rental")
-    cost = pl.col("held_cost") + upfront + (pl.col("c_rental") - upfront) * (d / h)
-    grams = pl.col("rented_w") * grams_per_watt_month() * h
-    hours = terms.hours
+    cost = (
+        pl.col("held_cost")
+        + upfront * at_start
+        + (pl.col("c_rental") - upfront) * (pl.col("held_worth") / pl.col("held_months"))
+    )
+    a_month = pl.col("rented_w") * grams_per_watt_month()
+    stage = [(p, terms.stage(p)) for p in terms.periods]
 
-    def listed(once: pl.Expr, per_hour_factor: float) -> pl.Expr:
-        hourly = pl.concat_list([pl.col("per_hour") * (t * per_hour_factor) for t in hours])
+    def listed(once: pl.Expr, factors: list[float]) -> pl.Expr:
+        hourly = pl.concat_list([pl.col("per_hour") * x for x in factors])
         return pl.when(pl.col("commit")).then(pl.concat_list(once)).otherwise(hourly)
 
     return frame.with_columns(
         capex=pl.col("held_capex") + pl.when(pl.col("commit") & ~own).then(upfront).otherwise(0.0),
-        cashes=listed(cash, h),
-        costs=listed(cost, d),
-        monthlies=listed(pl.when(own).then("held_monthly").otherwise(rent_month), 1.0),
+        cashes=listed(cash, [p.hours_per_month * s.months for p, s in stage]),
+        costs=listed(cost, [p.hours_per_month * s.discounted for p, s in stage]),
+        monthlies=listed(
+            pl.when(own).then("held_monthly").otherwise(rent_month), [p.hours_per_month for p in terms.periods]
+        ),
         carbons=pl.when(pl.col("commit"))
-        .then(pl.concat_list(grams))
-        .otherwise(pl.concat_list([grams * (t / HOURS_PER_MONTH) for t in hours])),
+        .then(pl.concat_list(a_month * pl.col("held_months")))
+        .otherwise(pl.concat_list([a_month * s.months * (p.hours_per_month / HOURS_PER_MONTH) for p, s in stage])),
     ).with_row_index("row")
 
 

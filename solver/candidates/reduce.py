@@ -101,7 +101,8 @@ def reduce_pools(
     Parameters
     ----------
     pools : pool, accelerator, power_limit_w, gpus, site, spot, it_w, facility_w, node_limit
-    capacity : pool, row, commit, costs, cashes, monthlies, carbons (lists over periods; one number for commitments), capex
+    capacity : pool, row, commit, first_stage, until_stage, costs, cashes, monthlies, carbons (lists over periods; one number
+        for commitments), capex
     replicas : work, pool, row, gpus, rates, energy
     pooled : work, pool, row, gpus, cash, and the columns of `extra`
     redundant : services that must survive the loss of a node. Replicas of such a service on B and on A survive it by being
@@ -210,22 +211,27 @@ def _covered(pairs: pl.DataFrame, matches: pl.DataFrame, rows: pl.DataFrame) -> 
 
 
 def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
-    held = capacity.select("pool", "row", "commit", "costs", "cashes", "monthlies", "capex", "carbons")
-    both = pairs.join(held, on="pool").join(held.rename({"pool": "pool_a"}), on="pool_a", suffix="_a")
+    held = capacity.select(
+        "pool", "row", "commit", "first_stage", "until_stage", "costs", "cashes", "monthlies", "capex", "carbons"
+    )
     lists = ("costs", "cashes", "monthlies", "carbons")
-    same = (pl.col("commit") == pl.col("commit_a")) & pl.all_horizontal(
-        pl.when(pl.col("commit") == pl.col("commit_a"))
-        .then((pl.col(f"{c}_a") - pl.col(c)).list.max() <= 0)
-        .otherwise(False)
-        for c in lists
+    # A commitment stands in for one of the same start that is held no longer, an hourly way for an hourly way.
+    alike = pairs.join(held, on="pool").join(
+        held.rename({"pool": "pool_a"}), on=["pool_a", "commit", "first_stage"], suffix="_a"
+    )
+    same = alike.filter(
+        pl.col("until_stage_a") >= pl.col("until_stage"),
+        *((pl.col(f"{c}_a") - pl.col(c)).list.max() <= 0 for c in lists),
     )
     # An hourly way held in every period stands in for a commitment.
+    by_hour = held.filter(~pl.col("commit")).drop("first_stage", "until_stage")
     hourly = (
-        pl.col("commit")
-        & ~pl.col("commit_a")
-        & pl.all_horizontal(pl.col(f"{c}_a").list.sum() <= pl.col(c).list.sum() for c in lists)
+        pairs.join(held.filter("commit"), on="pool")
+        .join(by_hour.rename({"pool": "pool_a"}), on="pool_a", suffix="_a")
+        .filter(pl.all_horizontal(pl.col(f"{c}_a").list.sum() <= pl.col(c).list.sum() for c in lists))
     )
-    return both.filter((same | hourly) & (pl.col("capex_a") <= pl.col("capex"))).select("pool", "pool_a", "row")
+    both = [x.select("pool", "pool_a", "row", "capex", "capex_a") for x in (same, hourly)]
+    return pl.concat(both).filter(pl.col("capex_a") <= pl.col("capex")).select("pool", "pool_a", "row")
 
 
 def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""What the rest of the candidate compiler needs to know of a problem: effective rules, periods, names matched."""
+"""What the rest of the candidate compiler needs to know of a problem: effective rules, names matched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from catalogs.names import match_accelerators
-from problems.schema import AcceleratorNeed, Fixed, Pick, Problem, RuleName, Serve, Severity
+from problems.schema import AcceleratorNeed, Fixed, Pick, Problem, RuleName, Severity
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOURS_PER_MONTH = 730.0
@@ -54,53 +54,6 @@ def assumption(catalog: Catalog, key: str) -> float:
     if rows.is_empty():
         raise KeyError(f"catalogue table 'assumptions' has no key {key!r}")
     return float(rows["value"][0])
-
-
-@dataclass(frozen=True)
-class Period:
-    """A set of hours of the representative week with the same load levels of all services."""
-
-    name: str
-    hours_per_month: float
-    levels: tuple[float, ...]  # one per serve workload, in problem order
-
-
-def load_periods(problem: Problem, catalog: Catalog) -> tuple[Period, ...]:
-    """Compress the representative week into periods of equal load, busiest first.
-
-    The 168 hours of the week stand for the 730 hours of the month in proportion.
-    """
-    services = [w for w in problem.workloads if isinstance(w, Serve)]
-    if not services:
-        return (Period("always", HOURS_PER_MONTH, ()),)
-    weeks = {name: _week(catalog, name) for name in {w.traffic.calendar for w in services}}
-    slots = list(zip(*(weeks[w.traffic.calendar] for w in services), strict=True))
-    levels = sorted(set(slots), reverse=True)
-    if len(levels) == 1:
-        return (Period("always", HOURS_PER_MONTH, levels[0]),)
-    return tuple(
-        Period(_period_name(i, level), HOURS_PER_MONTH * slots.count(level) / len(slots), level)
-        for i, level in enumerate(levels)
-    )
-
-
-def _week(catalog: Catalog, calendar: str) -> list[float]:
-    """Level of each of the 168 hours of the week; hours that no row names are at level 0."""
-    week = [0.0] * (24 * len(DAYS))
-    for row in catalog.calendars.filter(pl.col("calendar") == calendar).iter_rows(named=True):
-        start = DAYS.index(row["day"]) * 24
-        for hour in range(int(row["hour_from"]), int(row["hour_to"])):
-            week[start + hour] = float(row["level"])
-    return week
-
-
-def _period_name(index: int, levels: tuple[float, ...]) -> str:
-    """Readable name of a period: busy, quiet, off, or its levels where there are more than that."""
-    if all(level == 0 for level in levels):
-        return "off"
-    if index == 0:
-        return "busy"
-    return "quiet " + "/".join(f"{level:.0%}" for level in dict.fromkeys(levels))
 
 
 def matched(catalog: Catalog, labels: Iterable[str]) -> list[str]:

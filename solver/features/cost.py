@@ -32,15 +32,9 @@ def discount_months(horizon_months: float, yearly_rate: float) -> float:
     return total + float((horizon_months - whole) * monthly ** -(whole + 1))
 
 
-def paid_months(term_months: pl.Expr, horizon_months: float, *, pro_rate: bool) -> pl.Expr:
-    """Months that a commitment of `term_months` is paid for [months].
-
-    Whole terms are bought until the horizon is covered; what lies beyond the horizon counts in full, unless
-    commitments are pro-rated.
-    """
-    if pro_rate:
-        return pl.lit(horizon_months)
-    return (horizon_months / term_months - 1e-9).ceil().clip(1.0) * term_months
+def whole_terms(term_months: pl.Expr, months: pl.Expr) -> pl.Expr:
+    """Fewest whole terms that last `months` [terms]; at least one."""
+    return (months / term_months - 1e-9).ceil().clip(1.0)
 
 
 def energy_cost_per_watt_month(price_per_kwh: pl.Expr, pue: pl.Expr) -> pl.Expr:

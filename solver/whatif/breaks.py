@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from solver.binding import limits_of
 from solver.candidates import reduced
-from solver.constraints import Context, Expr, money, total
+from solver.constraints import Context, Expr, money, site_watts
 from solver.model import build_model
 from solver.plan import Result, Status
 from solver.scaling import Scaled, scale
@@ -27,7 +27,7 @@ COUNTED = ("limits.power", "limits.budget.capex", "limits.budget.monthly", "limi
 
 def usage(ctx: Context, field: str, site_names: list[str]) -> Expr:
     """What a plan uses of a limit [W or cents], as an expression of the model."""
-    inst, var = ctx.instance, ctx.variables
+    inst = ctx.instance
     if field.startswith("limits.budget."):
         part = field.rpartition(".")[2]
         return money(ctx, {"total": "cash"}.get(part, part))
@@ -35,12 +35,9 @@ def usage(ctx: Context, field: str, site_names: list[str]) -> Expr:
         sites = range(len(inst.sites))
     else:
         sites = range(site_names.index(field.split(".")[1]), site_names.index(field.split(".")[1]) + 1)
-    it = field.endswith(".it_power")
-    return total(
-        (inst.pools[c.pool].it_w if it else inst.pools[c.pool].facility_w) * var.commit[i]
-        for i, c in enumerate(inst.capacities)
-        if c.commit and inst.pools[c.pool].site in sites
-    )
+    after_pue = not field.endswith(".it_power")
+    by_stage = [site_watts(ctx, sites, stage, facility=after_pue) for stage in inst.stages]
+    return ctx.highest(by_stage, f"highest {field}")
 
 
 def countable(field: str) -> bool:
