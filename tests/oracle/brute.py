@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from solver.instance import COVERAGE_SLACK, Instance
 
-State = tuple[int, ...]  # objective, cash, monthly, then the peak of every hourly way (objective power only)
+State = tuple[int, ...]  # objective, cash, monthly of every stage, then the peak of every hourly way (objective power only)
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Best:
 
     objective: int
     cash: int
-    monthly: int
+    monthly: int  # of the highest stage
     capex: int
 
 
@@ -122,6 +122,9 @@ class _Search:
         if any(len(s.demand) > 1 for s in inst.services):
             raise ValueError("only services with one bucket")
         self.periods = range(len(inst.periods))
+        self.stage_of = inst.stage_of or (0,) * len(inst.periods)
+        self.stages = range(max(self.stage_of) + 1)
+        self.money = 2 + len(self.stages)
         self.ways = [i for i, c in enumerate(inst.capacities) if not c.commit]
         self.commits = [i for i, c in enumerate(inst.capacities) if c.commit]
         self.peaks = inst.objective == "power"
@@ -148,6 +151,17 @@ class _Search:
             out.append(value if isinstance(value, int) else value[0 if period is None else period])
         return out[0], out[1], out[2]
 
+    def spread(self, unit: tuple[int, int, int], stages: Iterable[int]) -> list[int]:
+        """Objective, cash, and the monthly payment in each of the stages that it falls in."""
+        here = set(stages)
+        return [unit[0], unit[1], *(unit[2] if s in here else 0 for s in self.stages)]
+
+    def committed_w(self, held: list[list[int]]) -> int:
+        """Watts of committed nodes in the stage in which they draw most (objective power only)."""
+        if not self.peaks:
+            return 0
+        return max(sum(p.facility_w * n for p, n in zip(self.inst.pools, now, strict=True)) for now in held)
+
     def _loads(self, period: int) -> list[tuple[tuple[int, ...], tuple[int, int, int]]]:
         """Ways to serve all services in a period: GPUs taken of every pool, and (objective, cash, monthly)."""
         size = len(self.inst.pools)
@@ -173,12 +187,11 @@ class _Search:
         for picks in itertools.product(*per_job):
             self.chosen = {q for q, _ in picks}
             chosen = [o for _, o in picks]
-            spent = [0, 0, 0]
+            spent = [0] * self.money
             taken = [0] * len(self.inst.pools)
             hired = [0] * len(self.inst.pools)
             for option in chosen:
-                for j, value in enumerate(self.amount(option)):
-                    spent[j] += value
+                spent = [a + b for a, b in zip(spent, self.spread(self.amount(option), self.stages), strict=True)]
                 if option.pooled:
                     taken[option.pool] += option.gpus
                 else:
@@ -187,14 +200,14 @@ class _Search:
                         spent[0] += self.inst.pools[option.pool].facility_w * option.nodes
             if self.inst.objective == "time":
                 spent[0] = max((o.duration_s for o in chosen), default=0)
-            self._commit(0, [0] * len(self.inst.pools), spent, 0, taken, hired)
+            self._commit(0, [[0] * len(self.inst.pools) for _ in self.stages], spent, 0, taken, hired)
         if self.best is None:
             return None
-        (objective, cash, monthly, *_), capex = self.best
-        return Best(objective, cash, monthly, capex)
+        (objective, cash, *monthly), capex = self.best
+        return Best(objective, cash, max(monthly), capex)
 
     def _commit(
-        self, at: int, held: list[int], spent: list[int], capex: int, taken: list[int], hired: list[int]
+        self, at: int, held: list[list[int]], spent: list[int], capex: int, taken: list[int], hired: list[int]
     ) -> None:
         """Choose counts of commitment number `at` and later ones."""
         self.tick()
@@ -207,7 +220,7 @@ class _Search:
                 now = list(spent)
                 more = 0
                 for g, n in gear.items():
-                    unit = list(self.amount(inst.gear[g]))
+                    unit = self.spread(self.amount(inst.gear[g]), self.stages)
                     if self.peaks:
                         unit[0] += inst.gear[g].facility_w
                     now = [a + b * n for a, b in zip(now, unit, strict=True)]
@@ -218,18 +231,22 @@ class _Search:
             return
         capacity = inst.capacities[self.commits[at]]
         pool = capacity.pool
-        unit = list(self.amount(capacity))
-        if self.peaks:
-            unit[0] += inst.pools[pool].facility_w
+        active = [s for s in self.stages if not capacity.active or capacity.active[self.stage_of.index(s)]]
+        unit = self.spread(self.amount(capacity), active)
+
+        def hold(more: int) -> None:
+            for s in active:
+                held[s][pool] += more
+
         for n in range(capacity.max_nodes + 1):
-            held[pool] += n
+            hold(n)
             self.counts[self.commits[at]] = n
             now = [a + b * n for a, b in zip(spent, unit, strict=True)]
             if self._over(now, capex + capacity.capex * n, held, hired):
-                held[pool] -= n
+                hold(-n)
                 break
             self._commit(at + 1, held, now, capex + capacity.capex * n, taken, hired)
-            held[pool] -= n
+            hold(-n)
 
     def _gears(self, at: int, counts: dict[int, int]) -> Iterator[dict[int, int]]:
         """Every vector of gear that keeps all rows beside the commitments and jobs chosen."""
@@ -247,14 +264,24 @@ class _Search:
                 return
         yield counts
 
-    def _over(self, spent: list[int], capex: int, held: list[int], hired: list[int]) -> bool:
+    def _over(self, spent: list[int], capex: int, held: list[list[int]], hired: list[int]) -> bool:
         """Whether a cap is broken already (nothing later lowers any of these sums), or nothing can be gained."""
         inst = self.inst
-        if self.best is not None and tuple(spent) >= self.best[0][:3]:
+        least = (spent[0] + self.committed_w(held), *spent[1:])
+        if self.best is not None and least >= self.best[0]:
             return True
-        for used, limit in ((capex, inst.limit_capex), (spent[2], inst.limit_monthly), (spent[1], inst.limit_total)):
+        for used, limit in (
+            (capex, inst.limit_capex),
+            (max(spent[2:]), inst.limit_monthly),
+            (spent[1], inst.limit_total),
+        ):
             if limit is not None and used > limit:
                 return True
+        return any(self._too_many(now, hired) for now in held)
+
+    def _too_many(self, held: list[int], hired: list[int]) -> bool:
+        """Whether watts or counts of nodes in one stage break a limit."""
+        inst = self.inst
         everywhere = 0
         for s, site in enumerate(inst.sites):
             here = [o for o, p in enumerate(inst.pools) if p.site == s]
@@ -270,13 +297,14 @@ class _Search:
             return True
         return any(sum(held[o] + hired[o] for o in pools) > most for pools, most in self.groups)
 
-    def _fill(self, held: list[int], spent: list[int], capex: int, taken: list[int], hired: list[int]) -> None:
+    def _fill(self, held: list[list[int]], spent: list[int], capex: int, taken: list[int], hired: list[int]) -> None:
         """Commitments and jobs are set: choose replicas and hourly nodes in every period."""
         inst = self.inst
-        room = tuple(most - sum(held[o] + hired[o] for o in pools) for pools, most in self.groups)
-        free = tuple(p.gpus * held[o] - taken[o] for o, p in enumerate(inst.pools))
         states = [(*spent, *([0] * len(self.ways) if self.peaks else []))]
         for period in self.periods:
+            now = held[self.stage_of[period]]
+            room = tuple(most - sum(now[o] + hired[o] for o in pools) for pools, most in self.groups)
+            free = tuple(p.gpus * now[o] - taken[o] for o, p in enumerate(inst.pools))
             key = (period, free, room)
             if key not in self.memo:
                 self.memo[key] = pareto(self._period(period, free, room), self.tick)
@@ -285,19 +313,20 @@ class _Search:
             self.tick(len(states))
         for state in states:
             watts = (inst.pools[inst.capacities[i].pool].facility_w for i in self.ways)
-            objective = state[0] + sum(w * n for w, n in zip(watts, state[3:], strict=False))
-            final = (objective, state[1], state[2])
+            objective = state[0] + sum(w * n for w, n in zip(watts, state[self.money :], strict=False))
+            final = (objective + self.committed_w(held), *state[1 : self.money])
             if self.best is None or final < self.best[0]:
                 self.best = (final, capex)
 
     def _join(self, a: State, b: State) -> State:
-        sums = tuple(x + y for x, y in zip(a[:3], b[:3], strict=True))
-        return sums + tuple(max(x, y) for x, y in zip(a[3:], b[3:], strict=True))
+        m = self.money
+        sums = tuple(x + y for x, y in zip(a[:m], b[:m], strict=True))
+        return sums + tuple(max(x, y) for x, y in zip(a[m:], b[m:], strict=True))
 
     def _within(self, state: State) -> bool:
         inst = self.inst
         return (inst.limit_total is None or state[1] <= inst.limit_total) and (
-            inst.limit_monthly is None or state[2] <= inst.limit_monthly
+            inst.limit_monthly is None or max(state[2 : self.money]) <= inst.limit_monthly
         )
 
     def _period(self, period: int, free: tuple[int, ...], room: tuple[int, ...]) -> Iterator[State]:
@@ -317,7 +346,8 @@ class _Search:
                 for i, n in counts.items():
                     for j, value in enumerate(self.amount(inst.capacities[i], period)):
                         state[j] += value * n
-                yield (*state, *((counts.get(i, 0) for i in self.ways) if self.peaks else ()))
+                row = self.spread((state[0], state[1], state[2]), [self.stage_of[period]])
+                yield (*row, *((counts.get(i, 0) for i in self.ways) if self.peaks else ()))
 
     def _split(self, pool: int, nodes: int) -> list[dict[int, int]]:
         """Every way to hold `nodes` more nodes of a pool by the hour."""

@@ -125,6 +125,8 @@ class _Builder:
     def __init__(self, inst: Instance) -> None:
         self.inst, self.program = inst, Program()
         self.periods = range(len(inst.periods))
+        stage_of = inst.stage_of or (0,) * len(inst.periods)
+        self.stages = [[p for p in self.periods if stage_of[p] == s] for s in range(max(stage_of) + 1)]
         new = self.program.variable
         self.hold = {
             (i, p): v
@@ -211,7 +213,7 @@ class _Builder:
             for o, pool in enumerate(inst.pools):
                 terms: dict[int, int] = {}
                 for i, c in enumerate(inst.capacities):
-                    if c.pool == o:
+                    if c.pool == o and self._there(i, p):
                         _add(terms, {self.hold[i, p]: -pool.gpus})
                 _add(terms, {self.count[k, p]: r.gpus for k, r in enumerate(inst.replicas) if r.pool == o})
                 pooled = {self.pick[q]: x.gpus for q, x in enumerate(inst.options) if x.pool == o and x.pooled}
@@ -219,7 +221,11 @@ class _Builder:
                 self.program.row(terms, high=0)
             limits = [((o,), x.node_limit) for o, x in enumerate(inst.pools) if x.node_limit is not None]
             for pools, most in [*limits, *((q.pools, q.max_nodes) for q in inst.quotas)]:
-                terms = {self.hold[i, p]: 1 for i, c in enumerate(inst.capacities) if c.pool in pools}
+                terms = {
+                    self.hold[i, p]: 1
+                    for i, c in enumerate(inst.capacities)
+                    if c.pool in pools and self._there(i, p)
+                }
                 for q, x in enumerate(inst.options):
                     if x.pool in pools and not x.pooled:
                         _add(terms, {self.pick[q]: x.nodes})
@@ -229,19 +235,29 @@ class _Builder:
         for w in range(len(self.inst.jobs)):
             self.program.row({self.pick[q]: 1 for q, x in enumerate(self.inst.options) if x.work == w}, 1, 1)
 
+    def _there(self, way: int, period: int) -> bool:
+        """Whether nodes held in some way are there in a period: always by the hour, from start to end if committed."""
+        active = self.inst.capacities[way].active
+        return not active or active[period]
+
     def _sites(self) -> None:
         inst = self.inst
-        total: dict[int, int] = {}
-        for s, site in enumerate(inst.sites):
-            here = [(i, inst.pools[c.pool]) for i, c in enumerate(inst.capacities) if inst.pools[c.pool].site == s]
-            gear = [(self.gear[g], x) for g, x in enumerate(inst.gear) if x.site == s]
-            watts = {self.hold[i, 0]: x.it_w for i, x in here}
-            self.program.row({**watts, **{v: x.it_w for v, x in gear}}, high=site.limit_it_w)
-            facility = {self.hold[i, 0]: x.facility_w for i, x in here}
-            facility.update({v: x.facility_w for v, x in gear})
-            self.program.row(facility, high=site.limit_facility_w)
-            _add(total, facility)
-        self.program.row(total, high=inst.limit_power_w)
+        for stage in self.stages:
+            total: dict[int, int] = {}
+            for s, site in enumerate(inst.sites):
+                here = [
+                    (i, inst.pools[c.pool])
+                    for i, c in enumerate(inst.capacities)
+                    if inst.pools[c.pool].site == s and self._there(i, stage[0])
+                ]
+                gear = [(self.gear[g], x) for g, x in enumerate(inst.gear) if x.site == s]
+                watts = {self.hold[i, stage[0]]: x.it_w for i, x in here}
+                self.program.row({**watts, **{v: x.it_w for v, x in gear}}, high=site.limit_it_w)
+                facility = {self.hold[i, stage[0]]: x.facility_w for i, x in here}
+                facility.update({v: x.facility_w for v, x in gear})
+                self.program.row(facility, high=site.limit_facility_w)
+                _add(total, facility)
+            self.program.row(total, high=inst.limit_power_w)
 
     def _gear(self) -> None:
         """Rows that tie gear to nodes, jobs and replicas; a pool in use has a node held in some period, or hired."""
@@ -264,20 +280,23 @@ class _Builder:
             _add(terms, {self.count[k, r.period]: f for k, f in r.replicas})
             self.program.row(terms, r.low, r.high)
 
-    def _sum(self, part: str) -> dict[int, int]:
-        """Terms of one kind of money, or of carbon."""
+    def _sum(self, part: str, stage: list[int] | None = None) -> dict[int, int]:
+        """Terms of one kind of money, or of carbon; of what is paid in a month of one stage only."""
+        periods = list(self.periods) if stage is None else stage
         inst, terms = self.inst, dict[int, int]()
         for i, c in enumerate(inst.capacities):
             if c.commit:
                 amount = c.capex if part == "capex" else getattr(c, part)[0]
-                _add(terms, {self.hold[i, 0]: amount})
+                if stage is None or self._there(i, stage[0]):
+                    _add(terms, {self.hold[i, 0]: amount})
             elif part != "capex":
-                for p in self.periods:
+                for p in periods:
                     _add(terms, {self.hold[i, p]: getattr(c, part)[p]})
         _add(terms, {v: getattr(inst.gear[g], part) for g, v in self.gear.items()})
         if part != "capex":
             for (k, p), v in self.count.items():
-                _add(terms, {v: getattr(inst.replicas[k], part)[p]})
+                if p in periods:
+                    _add(terms, {v: getattr(inst.replicas[k], part)[p]})
             for q, v in self.pick.items():
                 _add(terms, {v: getattr(inst.options[q], part)})
         return terms
@@ -285,7 +304,8 @@ class _Builder:
     def _money(self) -> None:
         inst = self.inst
         self.program.row(self._sum("capex"), high=inst.limit_capex)
-        self.program.row(self._sum("monthly"), high=inst.limit_monthly)
+        for stage in self.stages:
+            self.program.row(self._sum("monthly", stage), high=inst.limit_monthly)
         self.program.row(self._sum("cash"), high=inst.limit_total)
 
     def _objective(self) -> None:
@@ -298,10 +318,18 @@ class _Builder:
                 self.program.row({longest: 1, self.pick[q]: -x.duration_s}, low=0)
             self.program.cost = {longest: 1}
         else:
+            highest = self.program.variable(10**9)
+            for stage in self.stages:
+                now = {
+                    self.hold[i, 0]: inst.pools[c.pool].facility_w
+                    for i, c in enumerate(inst.capacities)
+                    if c.commit and self._there(i, stage[0])
+                }
+                self.program.row({**now, highest: -1}, high=0)
+            self.program.cost = {highest: 1}
             for i, c in enumerate(inst.capacities):
                 watts = inst.pools[c.pool].facility_w
                 if c.commit:
-                    self.program.cost[self.hold[i, 0]] = watts
                     continue
                 peak = self.program.variable(c.max_nodes)
                 for p in self.periods:

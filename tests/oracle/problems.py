@@ -215,7 +215,13 @@ def _sites(rng: random.Random) -> list[dict[str, Any]]:
 
 
 def random_case(
-    seed: int, *, several: bool = False, redundant: bool = True, objective: bool = True, small: bool = False
+    seed: int,
+    *,
+    several: bool = False,
+    redundant: bool = True,
+    objective: bool = True,
+    small: bool = False,
+    growing: bool = False,
 ) -> Case:
     """Make a problem and a catalogue from a seed.
 
@@ -227,6 +233,8 @@ def random_case(
         Whether n+1 and other objectives than cost may occur.
     small : bool
         Two or three offers and no own machines.
+    growing : bool
+        Load that changes over a short horizon, and lead times.
     """
     rng = random.Random(seed)
     with_sites = rng.random() < 0.45 and not small
@@ -272,7 +280,28 @@ def random_case(
         problem["limits"]["budget"] = _budget(rng, catalog, horizon)
     if objective and rng.random() < 0.25:
         problem["objective"] = rng.choice(["power", "carbon", "time"])
+    if growing:
+        _grow(random.Random(f"growth {seed}"), problem)
     return Case(seed, load_text(json.dumps(problem), f"<seed {seed}>"), catalog)
+
+
+def _grow(rng: random.Random, problem: dict[str, Any]) -> None:
+    """Let services grow, shrink or change in steps, on one calendar or another, and let machines take time to arrive."""
+    horizon = rng.choice([4, 6, 6, 9])
+    problem["horizon"] = f"{horizon}mo"
+    for work in problem["workloads"]:
+        if work["kind"] != "serve":
+            continue
+        if rng.random() < 0.75:
+            work["traffic"]["growth"] = rng.choice(["4%/mo", "12%/mo", "30%/mo", "-8%/mo"])
+        else:
+            later = f"{rng.choice([1, 3])}mo"
+            scales = rng.choice([("50%", "100%"), ("100%", "0%"), ("100%", "250%")])
+            work["traffic"]["stages"] = [{"from": "0mo", "scale": scales[0]}, {"from": later, "scale": scales[1]}]
+        if rng.random() < 0.3:
+            work["traffic"]["calendar"] = {"hours": {"mon-fri": {"8-18": "100%", "18-22": "40%"}, "sat": "10%"}}
+    if rng.random() < 0.3:
+        problem["policy"]["lead_time"] = {rng.choice(["purchase", "reserved"]): f"{rng.choice([1, 3])}mo"}
 
 
 def _budget(rng: random.Random, catalog: Catalog, horizon: int) -> dict[str, str]:
