@@ -18,6 +18,10 @@ def load_notes(problem: Problem, found: Candidates) -> Iterator[str]:
     for w in problem.workloads:
         if isinstance(w, Serve) and w.traffic.growth and w.traffic.stages is None:
             yield f"{w.name}: load grows by {format_growth(w.traffic.growth)}, compounded from the first month on"
+    for mode, months in sorted(problem.policy.lead_time.items()):
+        if mode in problem.billing_modes:
+            late = " (not within the horizon)" if months >= problem.horizon else ""
+            yield f"{mode}: in use {format_months(months)} after the order at the earliest (policy.lead_time){late}"
     if len(stages) == 1:
         return
     yield f"{len(stages)} stages ({', '.join(s.name for s in stages)}), each planned for its highest month"
@@ -27,10 +31,6 @@ def load_notes(problem: Problem, found: Candidates) -> Iterator[str]:
     )
     if "purchase" in problem.billing_modes and problem.sites:
         yield "what is bought later costs today's price, and keeps the same share of it as residual value"
-    for mode, months in sorted(problem.policy.lead_time.items()):
-        if mode in problem.billing_modes:
-            late = " (not within the horizon)" if months >= problem.horizon else ""
-            yield f"{mode}: in use {format_months(months)} after the order at the earliest (policy.lead_time){late}"
     slow = found.capacity.filter(pl.col("commit") & (pl.col("lead_time_days").fill_null(0.0) > 0))
     if slow.height:
         yield f"{slow['pool'].n_unique()} offers are held from the first stage on that begins after their lead time"

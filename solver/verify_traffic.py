@@ -138,9 +138,7 @@ def _replay(
         for level, need in top.items():
             period = periods[level]
             demand, stated = need * factor, plan.demand_by_period.get(period, -1.0)
-            if stated < demand * (1 - 1e-9) - 1e-12 or (
-                exact and stated > demand * (1 + 1e-9) + step
-            ):
+            if stated < demand * (1 - 1e-9) - 1e-12 or (exact and stated > demand * (1 + 1e-9) + step):
                 wrong.append(
                     f"{work.name}: {demand:.6g} asked in the busiest hour of {period}, the plan says {stated:.6g}"
                 )

@@ -2,6 +2,7 @@
 
 What a level has above its hours is over-provisioning, and that is what is kept least: for one service exactly, by dynamic
 programming over the sorted loads; for several services by merging what costs least and moving hours between levels after.
+Hours without any traffic are a level of their own.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ def compress(points: Mapping[Loads, int], most: int = MOST_LEVELS) -> dict[Loads
     if len(points) <= most:
         return {p: p for p in points}
     width = len(next(iter(points)))
+    idle = (0.0,) * width
+    if idle in points and most > 1:
+        # Hours without any traffic need no machine: they are never planned with others.
+        rest = compress({p: n for p, n in points.items() if p != idle}, most - 1)
+        return {idle: idle, **rest}
     if width == 1:
         tops = levels_of({p[0]: n for p, n in points.items()}, most)
         return {p: (tops[p[0]],) for p in points}

@@ -23,7 +23,9 @@ from dataclasses import dataclass, field
 
 from solver.instance import COVERAGE_SLACK, Instance
 
-State = tuple[int, ...]  # objective, cash, monthly of every stage, then the peak of every hourly way (objective power only)
+State = tuple[
+    int, ...
+]  # objective, cash, monthly of every stage, then the peak of every hourly way (objective power only)
 
 
 @dataclass(frozen=True)

@@ -222,9 +222,7 @@ class _Builder:
             limits = [((o,), x.node_limit) for o, x in enumerate(inst.pools) if x.node_limit is not None]
             for pools, most in [*limits, *((q.pools, q.max_nodes) for q in inst.quotas)]:
                 terms = {
-                    self.hold[i, p]: 1
-                    for i, c in enumerate(inst.capacities)
-                    if c.pool in pools and self._there(i, p)
+                    self.hold[i, p]: 1 for i, c in enumerate(inst.capacities) if c.pool in pools and self._there(i, p)
                 }
                 for q, x in enumerate(inst.options):
                     if x.pool in pools and not x.pooled:

@@ -15,7 +15,7 @@ from problems.load import LoadedProblem, ProblemError, load_text
 from problems.measured import MeasuredTraffic, TrafficFileError, read_traffic
 from problems.schema import Serve, Traffic
 
-MONDAY = datetime(2026, 11, 30)  # noqa: DTZ001
+MONDAY = datetime(2026, 11, 30)
 
 
 def loaded(traffic: dict[str, Any], name: str = "<text>", **more: Any) -> LoadedProblem:
@@ -89,7 +89,14 @@ def test_presets_are_in_the_catalogue(calendar: str) -> None:
 
 @pytest.mark.parametrize(
     ("growth", "per_month"),
-    [("3%/mo", 0.03), ("-2%/mo", -0.02), ("100%/y", 2 ** (1 / 12) - 1), (0, 0.0), ("0%/mo", 0.0), ("+5% per month", 0.05)],
+    [
+        ("3%/mo", 0.03),
+        ("-2%/mo", -0.02),
+        ("100%/y", 2 ** (1 / 12) - 1),
+        (0, 0.0),
+        ("0%/mo", 0.0),
+        ("+5% per month", 0.05),
+    ],
 )
 def test_growth_is_read_and_written_again(growth: Any, per_month: float) -> None:
     given = loaded({"rate": "3 req/s", "growth": growth})
@@ -201,7 +208,7 @@ def test_any_common_form_of_time_is_read(form: str, tmp_path: Path) -> None:
 
 
 def test_day_and_month_are_told_apart_by_the_order_of_the_rows(tmp_path: Path) -> None:
-    hours = [datetime(2026, 3, 4) + timedelta(hours=n) for n in range(48)]  # noqa: DTZ001
+    hours = [datetime(2026, 3, 4) + timedelta(hours=n) for n in range(48)]
     found = read(tmp_path, [(t.strftime("%d/%m/%Y %H:%M"), 1) for t in hours])
     assert found.first.startswith("2026-03-04")
     with pytest.raises(TrafficFileError, match="day/month or month/day"):
@@ -264,7 +271,9 @@ def test_tokens_make_an_hour_heavier_not_lighter(tmp_path: Path) -> None:
 
 def test_columns_may_go_by_other_names_and_signs(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("\ufeffwhen;n;who\n2026-11-30 00:00;1,234;x\n\n2026-11-30 01:00;;x\n2026-11-30 02:00;5;x\n", "utf-8")
+    path.write_text(
+        "\ufeffwhen;n;who\n2026-11-30 00:00;1,234;x\n\n2026-11-30 01:00;;x\n2026-11-30 02:00;5;x\n", "utf-8"
+    )
     with pytest.raises(TrafficFileError, match="lacks a column of times"):
         read_traffic(path)
     found = read_traffic(path, {"time": "When", "requests": "n"})
@@ -290,7 +299,11 @@ def test_columns_may_go_by_other_names_and_signs(tmp_path: Path) -> None:
         ("timestamp,requests\n2026-11-30 00:00,\n", "no figures", None),
         ("timestamp,errors\n2026-11-30 00:00,1\n", "lacks a column of requests", 1),
         ("timestamp,requests\n2026-11-30 00:00,1\n2026-11-30T01:00Z,4\n", "some do not", 3),
-        ("timestamp,requests\n1970-01-01 00:00,1\n2026-11-30 00:00,4\n2026-11-30 01:00,4\n2026-11-30 02:00,4\n", "years", None),
+        (
+            "timestamp,requests\n1970-01-01 00:00,1\n2026-11-30 00:00,4\n2026-11-30 01:00,4\n2026-11-30 02:00,4\n",
+            "years",
+            None,
+        ),
     ],
 )
 def test_files_that_cannot_be_used_say_where_and_why(text: str, said: str, line: int | None, tmp_path: Path) -> None:
@@ -322,5 +335,5 @@ def test_what_is_wrong_with_a_file_is_said_at_its_place_in_the_problem(tmp_path:
     assert issue.field == "workloads.a.traffic.calendar.csv"
     assert issue.message == 't.csv, line 2: requests "x" is no number'
     assert issue.line == 1
-    with pytest.raises(ProblemError, match="nowhere.csv: no such file"):
+    with pytest.raises(ProblemError, match="no such file"):
         loaded({"calendar": {"csv": "nowhere.csv"}})
