@@ -75,7 +75,11 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A way to run a job. `pooled` options take `gpus` of their pool's held nodes; hired ones pay for `nodes` themselves."""
+    """A way to run a job. `pooled` options take `gpus` of their pool's held nodes; hired ones pay for `nodes` themselves.
+
+    `slots` : hours of the week that one run takes; 0 for pooled ones that take their GPUs all month, and for hired ones whose
+    hour is of no consequence.
+    """
 
     work: int
     pool: int
@@ -88,6 +92,20 @@ class Option:
     cash: int
     monthly: int
     carbon: int
+    slots: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of a job in the representative week: when each may start, spans that it must lie in, and jobs that it waits for.
+
+    `starts` : per run, the first and last hour of the week that it may start in.
+    `spans` : (first hour, hour after the last) of which every run lies in one; empty: anywhere.
+    """
+
+    starts: tuple[tuple[int, int], ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+    after: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +189,8 @@ class Instance:
     objective: str  # cost | power | carbon | time
     gear: tuple[Gear, ...] = ()
     rows: tuple[Row, ...] = ()
+    runs: tuple[Runs, ...] = ()  # one per job, or none where no option has slots
+    weeks: tuple[tuple[int, ...], ...] = ()  # period of every hour of the week, one week per stage of the horizon
 
     def pool_capacities(self, pool: int) -> list[int]:
         """Indices of the ways to hold nodes of a pool."""

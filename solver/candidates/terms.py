@@ -84,6 +84,16 @@ def load_periods(problem: Problem, catalog: Catalog) -> tuple[Period, ...]:
     )
 
 
+def week_periods(problem: Problem, catalog: Catalog, periods: Sequence[Period]) -> tuple[int, ...]:
+    """Index of the period that each of the 168 hours of the week belongs to, from Monday 00:00."""
+    services = [w for w in problem.workloads if isinstance(w, Serve)]
+    if not services:
+        return (0,) * (24 * len(DAYS))
+    weeks = [_week(catalog, w.traffic.calendar) for w in services]
+    index = {period.levels: p for p, period in enumerate(periods)}
+    return tuple(index[levels] for levels in zip(*weeks, strict=True))
+
+
 def _week(catalog: Catalog, calendar: str) -> list[float]:
     """Level of each of the 168 hours of the week; hours that no row names are at level 0."""
     week = [0.0] * (24 * len(DAYS))

@@ -21,7 +21,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from solver.instance import COVERAGE_SLACK, Instance
+from solver.instance import COVERAGE_SLACK, Instance, Option
 
 State = tuple[int, ...]  # objective, cash, monthly, then the peak of every hourly way (objective power only)
 
@@ -131,6 +131,7 @@ class _Search:
         if any(r.replicas or r.used for r in inst.rows):
             raise ValueError("rows over replicas and pools in use are for HiGHS")
         self.chosen: set[int] = set()
+        self.busy: tuple[tuple[int, ...], ...] = ()
         self.counts: dict[int, int] = {}
         self.gear: dict[int, int] = {}
 
@@ -179,19 +180,69 @@ class _Search:
             for option in chosen:
                 for j, value in enumerate(self.amount(option)):
                     spent[j] += value
-                if option.pooled:
+                if option.pooled and not option.slots:
                     taken[option.pool] += option.gpus
-                else:
+                elif not option.pooled:
                     hired[option.pool] += option.nodes
                     if self.peaks:
                         spent[0] += self.inst.pools[option.pool].facility_w * option.nodes
             if self.inst.objective == "time":
                 spent[0] = max((o.duration_s for o in chosen), default=0)
-            self._commit(0, [0] * len(self.inst.pools), spent, 0, taken, hired)
+            for busy in self._busy(picks):
+                self.busy = busy
+                self._commit(0, [0] * len(self.inst.pools), spent, 0, taken, hired)
         if self.best is None:
             return None
         (objective, cash, monthly, *_), capex = self.best
         return Best(objective, cash, monthly, capex)
+
+    def _busy(self, picks: tuple[tuple[int, Option], ...]) -> set[tuple[tuple[int, ...], ...]]:
+        """Every way to place the runs of the chosen options in the week: GPUs that they take at most, by pool and period."""
+        inst = self.inst
+        timed = [o for _, o in picks if o.slots]
+        nothing = tuple((0,) * len(inst.pools) for _ in self.periods)
+        if not timed:
+            return {nothing}
+        length = len(inst.weeks[0])
+        per_job = []
+        for o in timed:
+            runs = inst.runs[o.work]
+            may = [[h for h in range(a, b + 1) if self._in_span(h, o)] for a, b in runs.starts]
+            per_job.append([s for s in itertools.product(*may) if list(s) == sorted(s)])
+        out = set()
+        for starts in itertools.product(*per_job):
+            self.tick()
+            begun = {o.work: s for o, s in zip(timed, starts, strict=True)}
+            slots = {o.work: o.slots for o in timed}
+            late = any(
+                begun[w][j] < begun[b][min(j, len(begun[b]) - 1)] + slots[b]
+                for w in begun
+                for b in inst.runs[w].after
+                for j in range(len(begun[w]))
+            )
+            if late:
+                continue
+            most = [[0] * len(inst.pools) for _ in self.periods]
+            for week in inst.weeks:
+                for h in range(length):
+                    for o_index in range(len(inst.pools)):
+                        now = sum(
+                            o.gpus * sum((h - s) % length < o.slots for s in begun[o.work])
+                            for o in timed
+                            if o.pooled and o.pool == o_index
+                        )
+                        most[week[h]][o_index] = max(most[week[h]][o_index], now)
+            out.add(tuple(tuple(row) for row in most))
+        return out
+
+    def _in_span(self, hour: int, option: Option) -> bool:
+        length = len(self.inst.weeks[0])
+        spans = self.inst.runs[option.work].spans
+        return not spans or any(
+            b - a >= length or (a <= hour + turn and hour + turn + option.slots <= b)
+            for a, b in spans
+            for turn in (0, length)
+        )
 
     def _commit(
         self, at: int, held: list[int], spent: list[int], capex: int, taken: list[int], hired: list[int]
@@ -274,9 +325,10 @@ class _Search:
         """Commitments and jobs are set: choose replicas and hourly nodes in every period."""
         inst = self.inst
         room = tuple(most - sum(held[o] + hired[o] for o in pools) for pools, most in self.groups)
-        free = tuple(p.gpus * held[o] - taken[o] for o, p in enumerate(inst.pools))
         states = [(*spent, *([0] * len(self.ways) if self.peaks else []))]
         for period in self.periods:
+            busy = self.busy[period]
+            free = tuple(p.gpus * held[o] - taken[o] - busy[o] for o, p in enumerate(inst.pools))
             key = (period, free, room)
             if key not in self.memo:
                 self.memo[key] = pareto(self._period(period, free, room), self.tick)
@@ -305,6 +357,7 @@ class _Search:
         inst = self.inst
         for gpus, money in self.loads[period]:
             self.tick()
+            # Hourly nodes may carry runs too, where they are held in the period.
             short = [(o, g - free[o]) for o, g in enumerate(gpus) if g > free[o]]
             splits = [self._split(o, -(-less // inst.pools[o].gpus)) for o, less in short]
             for pick in itertools.product(*splits):
