@@ -64,6 +64,41 @@ def _all(given: Mapping[str, Any], key: str, part: str) -> list[str]:
     return texts
 
 
+def _order_faults(given: Mapping[str, Any]) -> Iterator[Fault]:
+    """Jobs that others wait for exist, are jobs, and do not wait for one another in a circle."""
+    items = given.get("workloads")
+    items = items if isinstance(items, list | tuple) else ()
+
+    def part(item: object, key: str) -> Any:
+        return item.get(key) if isinstance(item, dict) else getattr(item, key, None)
+
+    kinds = {str(part(i, "name")): part(i, "kind") for i in items}
+    waits: dict[str, list[str]] = {}
+    for index, item in enumerate(items):
+        after = part(item, "after") or ()
+        names = (
+            [after] if isinstance(after, str) else [str(a) for a in after] if isinstance(after, list | tuple) else []
+        )
+        waits[str(part(item, "name"))] = names
+        for name in names:
+            if name not in kinds:
+                near = get_close_matches(name, list(kinds), n=1)
+                known = f"did you mean {near[0]}?" if near else f"workloads: {', '.join(kinds)}"
+                yield ("workloads", index, "after"), f"waits for unknown workload {name}; {known}"
+            elif kinds[name] in ("serve", "fixed"):
+                yield ("workloads", index, "after"), f"waits for {name}, which is no job that ends (kind {kinds[name]})"
+    for index, item in enumerate(items):
+        start = str(part(item, "name"))
+        reached, left = set(), list(waits.get(start, ()))
+        while left:
+            name = left.pop()
+            if name not in reached:
+                reached.add(name)
+                left += waits.get(name, ())
+        if start in reached:
+            yield ("workloads", index, "after"), f"{start} waits for itself"
+
+
 class Problem(Strict):
     """A whole problem file."""
 
@@ -87,6 +122,7 @@ class Problem(Strict):
                 if name in seen:
                     yield (key, index, "name"), f"two {what}s are called {name}"
                 seen |= {name}
+        yield from _order_faults(given)
         sites = _all(given, "sites", "name")
         for index, site in enumerate(_all(given, "owned", "site")):
             if site and site not in sites:

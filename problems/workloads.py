@@ -12,6 +12,7 @@ from problems.base import Countries, Fault, Names, OneOrMore, Strict
 from problems.picks import Pick, is_name
 from problems.terms import KvPrecision, WeightPrecision
 from problems.traffic import MeasuredRate, Slo, Traffic
+from problems.windows import Windows
 
 
 class BareModel(Strict):
@@ -86,7 +87,14 @@ class Serve(WorkloadBase):
             )
 
 
-class TrainingBase(WorkloadBase):
+class Scheduled(WorkloadBase):
+    """A job that may be told when to run: within `window`, and after each of the jobs of `after` (its run of that week)."""
+
+    window: Windows | None = Field(default=None, examples=["nights"])
+    after: Annotated[Names, OneOrMore] = ()
+
+
+class TrainingBase(Scheduled):
     model: ModelRef
     tokens: units.Tokens = Field(gt=0, examples=["50M"])
     sequence: units.Tokens = Field(default=4096, gt=0)
@@ -124,7 +132,7 @@ class Finetune(TrainingBase):
     runs: units.Runs = units.ONCE
 
 
-class Batch(WorkloadBase):
+class Batch(Scheduled):
     """Interruptible offline inference: `requests` per run, each within `deadline`."""
 
     kind: Literal["batch"]

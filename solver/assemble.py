@@ -36,7 +36,7 @@ from solver.plan import (
 )
 from solver.scaling import Scaled, demands, top_level
 from solver.search import Found, Values, relative_gap
-from solver.token_cost import with_costs
+from solver.token_cost import with_costs, with_utilisation
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def assemble(answer: Answer) -> Result:
             facility_peak_w=round(lines.facility_w, 3),
             energy_kwh=round(lines.energy_kwh, 1),
         ),
-        items=lines.items,
+        items=with_utilisation(lines.items, scaled, values, problem),
         workloads=workloads,
         limits=_limits(answer, lines, values),
         prices=tuple(price_uses(lines.items)),
@@ -382,6 +382,7 @@ def _job_placement(answer: Answer, values: Values, q: int) -> Placement:
         expected_error=row["rate_error"],
         nodes=option.nodes,
         duration_h=row["duration_h"],
+        starts_h=tuple(h for (w, _), h in sorted(values.start.items()) if w == option.work) if option.slots else (),
         memory_per_gpu_gib=row["memory_gib_per_gpu"],
         memory_slack_gib=row["memory_slack_gib"],
     )

@@ -33,6 +33,8 @@ def hint(built: PlanModel, values: Values) -> None:
         model.add_hint(c, values.commit[i])
     for key, e in var.hourly.items():
         model.add_hint(e, values.hourly[key])
+    for key, s in var.start.items():
+        model.add_hint(s, values.start[key])
     for g, n in var.gear.items():
         model.add_hint(n, values.gear[g])
     for q, x in var.chosen.items():

@@ -8,71 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
 
-from ortools.sat.python import cp_model
-
-from solver.instance import DEMAND_UNIT, LOAD_UNIT, Gear, Instance, Pool
-
-Expr = cp_model.LinearExpr
-MOST_MONEY = 10**15
-"""Bound of what the highest month costs [cents] or draws [W]."""
-
-
-def total(terms: Iterable[Any]) -> Expr:
-    """Sum of linear terms as an expression, also where there are none."""
-    return cp_model.LinearExpr.sum([*terms, 0])
-
-
-@dataclass(frozen=True)
-class Variables:
-    """C[c], E[e,p], R[k,p], F[k,b,p] (services with several buckets only), x[q], used[o] (any node held or hired), G[g]."""
-
-    commit: dict[int, cp_model.IntVar]
-    hourly: dict[tuple[int, int], cp_model.IntVar]
-    replicas: dict[tuple[int, int], cp_model.IntVar]
-    load: dict[tuple[int, int, int], cp_model.IntVar]
-    chosen: dict[int, cp_model.IntVar]
-    used: dict[int, cp_model.IntVar]
-    gear: dict[int, cp_model.IntVar]
-
-
-@dataclass(frozen=True)
-class Context:
-    """A model under construction with its instance and variables."""
-
-    model: cp_model.CpModel
-    instance: Instance
-    variables: Variables
-
-    def nodes(self, pool: int, period: int) -> Expr:
-        """n[o,p]: nodes of the pool held in the period."""
-        terms: list[Expr] = []
-        for i in self.instance.pool_capacities(pool):
-            if self.instance.capacities[i].commit:
-                if self.instance.capacities[i].holds(period):
-                    terms.append(self.variables.commit[i])
-            else:
-                terms.append(self.variables.hourly[i, period])
-        return total(terms)
-
-    def period_range(self) -> range:
-        return range(len(self.instance.periods))
-
-    def highest(self, by_stage: list[Expr], name: str) -> Expr:
-        """At least every one of some expressions, one per stage: the expression itself where there is one stage."""
-        if len(by_stage) == 1:
-            return by_stage[0]
-        top = self.model.new_int_var(0, MOST_MONEY, name)
-        for value in by_stage:
-            self.model.add(value <= top)
-        return total([top])
-
-
-def required(demand: int) -> int:
-    """What must be covered of a scaled demand: all of it less the coverage slack (COVERAGE_SLACK, relative)."""
-    return demand - demand // 1_000_000
+from solver.context import Context as Context
+from solver.context import Expr as Expr
+from solver.context import Variables as Variables
+from solver.context import required as required
+from solver.context import total as total
+from solver.instance import DEMAND_UNIT, LOAD_UNIT, Gear, Pool
+from solver.schedule import place_runs
 
 
 def coverage(ctx: Context) -> None:
@@ -133,7 +76,7 @@ def mix_cuts(ctx: Context) -> None:
 
 
 def packing(ctx: Context) -> None:
-    """Replicas and pooled jobs fit on the nodes held: sum_k gpus_k R[k,p] + sum_q gpus_q x[q] <= gpus_o n[o,p].
+    """Replicas and jobs that run all month fit on the nodes held: sum_k gpus_k R[k,p] + sum_q gpus_q x[q] <= gpus_o n[o,p].
 
     Exact because the replica sizes of a pool form a divisor chain that divides its node (see candidates), and larger
     ones take whole nodes.
@@ -143,7 +86,7 @@ def packing(ctx: Context) -> None:
         kinds[replica.pool].append(k)
     pooled: dict[int, list[int]] = defaultdict(list)
     for q, option in enumerate(ctx.instance.options):
-        if option.pooled:
+        if option.pooled and not option.slots:
             pooled[option.pool].append(q)
     for o in sorted(set(kinds) | set(pooled)):
         for p in ctx.period_range():
@@ -354,12 +297,18 @@ def charges(ctx: Context) -> None:
     _rows(ctx, "charges")
 
 
+def schedule(ctx: Context) -> None:
+    """Jobs with a place in the week: every run in its span, after those it waits for, GPUs free in each of its hours."""
+    place_runs(ctx)
+
+
 CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     coverage,
     replica_capacity,
     mix_cuts,
     packing,
     jobs,
+    schedule,
     redundancy,
     spot_share,
     node_limits,

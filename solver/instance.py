@@ -83,7 +83,11 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A way to run a job. `pooled` options take `gpus` of their pool's held nodes; hired ones pay for `nodes` themselves."""
+    """A way to run a job. `pooled` options take `gpus` of their pool's held nodes; hired ones pay for `nodes` themselves.
+
+    `slots` : hours of the week that one run takes; 0 for pooled ones that take their GPUs all month, and for hired ones whose
+    hour is of no consequence.
+    """
 
     work: int
     pool: int
@@ -96,6 +100,20 @@ class Option:
     cash: int
     monthly: int
     carbon: int
+    slots: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of a job in the representative week: when each may start, spans that it must lie in, and jobs that it waits for.
+
+    `starts` : per run, the first and last hour of the week that it may start in.
+    `spans` : (first hour, hour after the last) of which every run lies in one; empty: anywhere.
+    """
+
+    starts: tuple[tuple[int, int], ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+    after: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +198,8 @@ class Instance:
     gear: tuple[Gear, ...] = ()
     rows: tuple[Row, ...] = ()
     stage_of: tuple[int, ...] = ()  # stage of each period; empty: the horizon is one stage
+    runs: tuple[Runs, ...] = ()  # one per job, or none where no option has slots
+    weeks: tuple[tuple[int, ...], ...] = ()  # period of every hour of the week, one week per stage of the horizon
 
     @property
     def stages(self) -> list[list[int]]:

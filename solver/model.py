@@ -77,7 +77,13 @@ def _variables(model: cp_model.CpModel, instance: Instance) -> Variables:
     chosen = {q: model.new_bool_var(f"x[{q}]") for q in range(len(instance.options))}
     used = {o: model.new_bool_var(f"used[{o}]") for o in range(len(instance.pools))}
     gear = {g: model.new_int_var(0, x.max_count, f"G[{g}]") for g, x in enumerate(instance.gear)}
-    return Variables(commit, hourly, replicas, load, chosen, used, gear)
+    start = {
+        (w, j): model.new_int_var(first, last, f"start[{w},{j}]")
+        for w, runs in enumerate(instance.runs)
+        if any(o.slots for o in instance.options if o.work == w)
+        for j, (first, last) in enumerate(runs.starts)
+    }
+    return Variables(commit, hourly, replicas, load, chosen, used, gear, start)
 
 
 def _most_load(rate: int, demand: int, max_count: int) -> int:

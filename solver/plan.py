@@ -92,6 +92,9 @@ class Item(Part):
         default=None, description="months after the start at which a commitment begins; absent where the load is steady"
     )
     unit: str | None = Field(default=None, description="what the quantity counts, where it is not pieces")
+    utilisation: float | None = Field(
+        default=None, description="share of the pool's accelerator-hours held that work is planned on"
+    )
     gear: str | None = Field(
         default=None, description="key of what is held beside nodes: switches, storage, racks, fees"
     )
@@ -121,6 +124,9 @@ class Placement(Part):
     nodes: int = 1
     hours_per_month: float | None = None
     duration_h: float | None = None
+    starts_h: tuple[int, ...] = Field(
+        default=(), description="hour of the week, from Monday 00:00, in which each run of the week starts"
+    )
     memory_per_gpu_gib: float | None = None
     memory_slack_gib: float | None = None
     ttft_ms: float | None = None

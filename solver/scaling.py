@@ -15,12 +15,13 @@ from typing import Any
 import polars as pl
 
 from catalogs.catalog import Catalog
-from problems.schema import Problem, Serve
+from problems.schema import Fixed, Problem, Serve
 from solver.candidates import Candidates
 from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, build_gear
 from solver.candidates.money import site_frame
-from solver.candidates.periods import Stage
+from solver.candidates.periods import Stage, week_periods
+from solver.candidates.weekly import repeat_of
 from solver.gear_scaling import Names, scaled_gear, scaled_rows
 from solver.instance import (
     DEMAND_UNIT,
@@ -30,6 +31,7 @@ from solver.instance import (
     Pool,
     Quota,
     Replica,
+    Runs,
     Service,
     Site,
 )
@@ -129,6 +131,8 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         spot_share_ppm=math.floor(problem.policy.spot_share * 1_000_000 + 1e-6),
         objective=problem.objective,
         gear=tuple(scaled_gear(r, site_names) for r in gear.iter_rows(named=True)),
+        runs=_runs(problem, jobs) if any(o.slots for o in options) else (),
+        weeks=week_periods(found.calendar, found.periods),
         rows=tuple(row for rule in gears.rules for row in scaled_rows(rule, names, len(found.periods))),
         stage_of=tuple(p.stage for p in found.periods),
     )
@@ -137,6 +141,19 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
     )
     hours = tuple(p.hours_per_month * (found.terms.stage(p).months / problem.horizon) for p in found.periods)
     return Scaled(instance, pools, capacity, replica_rows, option_rows, tuple(prices), hours, found.terms.stages, gear)
+
+
+def _runs(problem: Problem, jobs: list[str]) -> tuple[Runs, ...]:
+    """Runs of every job in the week; `fixed` ones have none."""
+    works = [w for w in problem.workloads if not isinstance(w, Serve)]
+    out = []
+    for work in works:
+        if isinstance(work, Fixed):
+            out.append(Runs())
+            continue
+        repeat = repeat_of(work, problem.horizon)
+        out.append(Runs(repeat.starts, repeat.spans, tuple(jobs.index(name) for name in repeat.after)))
+    return tuple(out)
 
 
 def _quotas(problem: Problem, pools: list[Pool]) -> tuple[Quota, ...]:
@@ -232,6 +249,7 @@ def _options(found: Candidates, jobs: list[str], index: dict[str, int]) -> tuple
             cash=cents(r["cash"]),
             monthly=cents(r["monthly"]),
             carbon=math.ceil(r["carbon"]),
+            slots=int(r["slots"]),
         )
         for r in frame.iter_rows(named=True)
     ], frame

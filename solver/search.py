@@ -6,12 +6,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ortools.sat.python import cp_model
 
 from solver.model import PlanModel
 from solver.plan import Status, StopReason
+from solver.schedule import share_pool, starts_for
 
 PATIENCE = 0.5
 """Share of the time limit in which a full proof is tried although the asked gap is already reached."""
@@ -28,6 +29,7 @@ class Values:
     load: dict[tuple[int, int, int], int]
     chosen: dict[int, int]
     gear: dict[int, int] = field(default_factory=dict)
+    start: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def run(
     patience: float = PATIENCE,
     deterministic_limit: float | None = None,
 ) -> Found:
-    """Minimise a model.
+    """Minimise a model; plans whose jobs have no schedule are no plans (see `solver.schedule`).
 
     A full proof is tried for `patience` of the time limit; after that the asked gap is enough.
     `deterministic_limit` also bounds the work in the solver's own unit (about a second of one core), so that with one
@@ -100,6 +102,76 @@ def run(
     RuntimeError
         When CP-SAT calls the model invalid: a fault of ours, never of the problem.
     """
+    started = time.monotonic()
+    while True:
+        left = time_limit_s - (time.monotonic() - started)
+        found = _run_once(
+            built,
+            time_limit_s=left,
+            gap=gap,
+            workers=workers,
+            seed=seed,
+            log=log,
+            stop=stop,
+            on_progress=on_progress,
+            patience=patience,
+            deterministic_limit=deterministic_limit,
+        )
+        found = replace(found, wall_s=time.monotonic() - started)
+        if found.values is None or not found.values.start:
+            return found
+        placed = _with_starts(built, found.values)
+        if placed is not None:
+            return replace(found, values=placed)
+        pools = {x.pool for q, x in enumerate(built.context.instance.options) if x.slots and found.values.chosen[q]}
+        missing = sorted(pools - built.context.placed)
+        late = time.monotonic() - started >= time_limit_s or (stop is not None and stop.is_set())
+        if late or not missing:
+            # What was found has no schedule; its bound holds all the same.
+            return replace(found, status=Status.UNKNOWN, objective=None, values=None)
+        for o in missing:
+            share_pool(built.context, o)
+        built.model.clear_hints()  # type: ignore[no-untyped-call]
+
+
+def _with_starts(built: PlanModel, values: Values) -> Values | None:
+    """Values with the starts of a schedule: their own where all pools in use are in the model in full, else found apart."""
+    inst = built.context.instance
+    free: dict[tuple[int, int], int] = {}
+    for o in {x.pool for q, x in enumerate(inst.options) if x.slots and x.pooled and values.chosen[q]}:
+        always = sum(
+            x.gpus * values.chosen[q] for q, x in enumerate(inst.options) if x.pool == o and x.pooled and not x.slots
+        )
+        for p in range(len(inst.periods)):
+            nodes = sum(
+                (values.commit[i] if inst.capacities[i].holds(p) else 0)
+                if inst.capacities[i].commit
+                else values.hourly[i, p]
+                for i in built.context.ways.get(o, ())
+            )
+            taken = sum(r.gpus * values.replicas[k, p] for k, r in enumerate(inst.replicas) if r.pool == o)
+            free[o, p] = inst.pools[o].gpus * nodes - taken - always
+    starts = starts_for(inst, values.chosen, free)
+    if starts is None:
+        whole = all(o in built.context.placed for o, _ in free)
+        return values if whole else None
+    return replace(values, start=starts)
+
+
+def _run_once(
+    built: PlanModel,
+    *,
+    time_limit_s: float,
+    gap: float,
+    workers: int,
+    seed: int,
+    log: bool,
+    stop: threading.Event | None,
+    on_progress: Callable[[float | None, float | None], None] | None,
+    patience: float,
+    deterministic_limit: float | None,
+) -> Found:
+    """One search of the model as it stands."""
     solver = cp_model.CpSolver()
     # CP-SAT's own handler would end the process; ours stops the search and keeps the plan.
     solver.parameters.catch_sigint_signal = False
@@ -176,4 +248,5 @@ def _values(built: PlanModel, solver: cp_model.CpSolver) -> Values:
         load={k: solver.value(x) for k, x in v.load.items()},
         chosen={k: solver.value(x) for k, x in v.chosen.items()},
         gear={k: solver.value(x) for k, x in v.gear.items()},
+        start={k: solver.value(x) for k, x in v.start.items()},
     )

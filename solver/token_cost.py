@@ -13,7 +13,7 @@ from typing import Any
 
 from problems.schema import Batch, Problem, Serve, Workload
 from solver.bill import hours_per_month, money
-from solver.plan import TokenCost, WorkloadPlan
+from solver.plan import Item, TokenCost, WorkloadPlan
 from solver.scaling import Scaled
 from solver.search import Values
 
@@ -55,6 +55,26 @@ def _gpu_hours(scaled: Scaled, values: Values, problem: Problem) -> Use:
             row = scaled.options.row(q, named=True)
             use[option.pool][inst.jobs[option.work]] += option.gpus * hours_per_month(row, problem)
     return use
+
+
+def with_utilisation(items: tuple[Item, ...], scaled: Scaled, values: Values, problem: Problem) -> tuple[Item, ...]:
+    """Lines of held nodes with the share of their pool's accelerator-hours that work is planned on."""
+    inst = scaled.instance
+    use = _gpu_hours(scaled, values, problem)
+    share: dict[str, float] = {}
+    for o, pool in enumerate(inst.pools):
+        held = 0.0
+        for i in inst.pool_capacities(o):
+            for p, hours in enumerate(scaled.period_hours):
+                held += (values.commit[i] if inst.capacities[i].commit else values.hourly[i, p]) * hours
+        if held and pool.gpus:
+            share[pool.key] = round(sum(use.get(o, {}).values()) / (held * pool.gpus), 4)
+    return tuple(
+        item.model_copy(update={"utilisation": share[item.pool]})
+        if item.pool in share and item.kind in ("rental", "server") and item.hours_per_month is None
+        else item
+        for item in items
+    )
 
 
 def _cents(scaled: Scaled, values: Values, use: Use) -> dict[str, int]:

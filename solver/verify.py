@@ -6,7 +6,6 @@ every price and machine up in the catalogue again, and replays every load period
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 
 from catalogs.catalog import Catalog
@@ -19,6 +18,7 @@ from solver.verify_rates import check_rates
 from solver.verify_running import check_running
 from solver.verify_terms import check_commitments
 from solver.verify_traffic import SLACK, check_traffic, served
+from solver.verify_week import check_week, is_pooled, node_sizes
 
 
 def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = Path()) -> list[str]:
@@ -43,7 +43,7 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
     wrong += check_commitments(result, problem, catalog)
     wrong += _check_services(result, problem)
     wrong += _check_jobs(result, problem)
-    wrong += _check_packing(result)
+    wrong += check_week(result, problem)
     return wrong
 
 
@@ -118,71 +118,6 @@ def _check_loss(
     if on_spot and any(have < need for have, need in zip(firm, needed, strict=True)):
         wrong.append(f"{work.name}: more than the spot share of {spot_share:.0%} depends on spot in {period}")
     return wrong
-
-
-def node_sizes(result: Result) -> dict[str, int]:
-    """Accelerators per node of every pool on the bill."""
-    sizes: dict[str, int] = {}
-    for item in result.items:
-        if item.pool is not None and item.accelerators and item.quantity:
-            sizes[item.pool] = round(item.accelerators / item.quantity)
-    return sizes
-
-
-def nodes_held(result: Result, pool: str, period: str) -> int:
-    """Nodes of a pool that the bill holds in a period, without those that jobs hire for themselves."""
-    held = 0
-    for item in result.items:
-        if item.pool != pool or item.kind not in ("rental", "server") or item.hours_per_month is not None:
-            continue
-        held += int(item.quantity) if item.quantity_by_period is None else item.quantity_by_period.get(period, 0)
-    return held
-
-
-def _check_packing(result: Result) -> list[str]:
-    """Put every replica and pooled job on the nodes held, largest first; all must find room."""
-    wrong = []
-    gpus = node_sizes(result)
-    for period in result.periods:
-        wanted: dict[str, list[int]] = defaultdict(list)
-        for w in result.workloads:
-            for p in w.placements:
-                if w.kind == "serve" or is_pooled(p):
-                    # A batch job is many replicas, each of which may stand on a node of its own.
-                    size = p.tp * p.pp if w.kind == "batch" else p.accelerators_per_replica
-                    wanted[p.pool] += [size] * (p.replicas_by_period[period] * p.accelerators_per_replica // size)
-        for pool, sizes in wanted.items():
-            free = [gpus.get(pool, 0)] * nodes_held(result, pool, period)
-            for size in sorted(sizes, reverse=True):
-                if not _take(free, size, gpus.get(pool, 0)):
-                    wrong.append(f"{pool}: {size} accelerators find no room in {period}")
-                    break
-    return wrong
-
-
-def is_pooled(placement: Placement) -> bool:
-    """True for jobs that run on held nodes; hired ones are billed as on_demand, spot or capacity_block for their hours."""
-    return placement.billing.startswith("held")
-
-
-def _take(free: list[int], size: int, node: int) -> bool:
-    """Occupy `size` accelerators: on one node, or on whole nodes when larger than one (the last may stay part used)."""
-    if node == 0:
-        return False
-    if size <= node:
-        fitting = [i for i, f in enumerate(free) if f >= size]
-        if not fitting:
-            return False
-        best = min(fitting, key=lambda i: free[i])
-        free[best] -= size
-        return True
-    empty = [i for i, f in enumerate(free) if f == node]
-    need = -(-size // node)
-    if len(empty) < need:
-        return False
-    for i in empty[:need]:
-        free[i] = 0
-    return True
 
 
 def _check_jobs(result: Result, problem: Problem) -> list[str]:

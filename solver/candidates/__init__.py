@@ -28,6 +28,7 @@ from solver.candidates.pools import build_pools
 from solver.candidates.reduce import reduce_options, reduce_pools, reduce_replicas
 from solver.candidates.serving import serving_candidates
 from solver.candidates.terms import HOURS_PER_MONTH, Rule, effective_rules
+from solver.candidates.weekly import with_slots
 from solver.features.speed_tables import SpeedTables
 
 __all__ = ["Candidates", "Memo", "build_candidates", "reduced"]
@@ -113,7 +114,9 @@ def build_candidates(
         else:
             if not mine.is_empty():
                 mine = option_money(mine, work, pools, found.capacity, terms)
+                mine, late = with_slots(mine, work, problem)
                 options.append(mine)
+                dropped.append(late)
         if mine.is_empty():
             unserved.append(work.name)
         dropped.append(gone)

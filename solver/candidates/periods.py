@@ -255,3 +255,10 @@ def load_periods(problem: Problem, calendar: LoadCalendar, stages: Sequence[Stag
             loads = tuple(x * f for x, f in zip(level.loads, factors, strict=True))
             out.append(Period(" ".join(part for part in parts if part), level.hours_per_month, loads, s, i))
     return tuple(out)
+
+
+def week_periods(calendar: LoadCalendar, periods: Sequence[Period]) -> tuple[tuple[int, ...], ...]:
+    """Index of the period that each of the 168 hours of the week belongs to, from Monday 00:00; one week per stage."""
+    index = {(period.stage, period.level): p for p, period in enumerate(periods)}
+    stages = sorted({period.stage for period in periods})
+    return tuple(tuple(index[stage, level] for level in calendar.week) for stage in stages)

@@ -12,6 +12,15 @@ from collections.abc import Sequence
 import polars as pl
 
 
+def occupied() -> pl.Expr:
+    """Hours of the week that a job keeps; all of them where it takes held machines all month."""
+    return (
+        pl.when(pl.col("pooled") & (pl.col("slots") == 0))
+        .then(float("inf"))
+        .otherwise(pl.col("slots").cast(pl.Float64))
+    )
+
+
 def _never_null(column: str) -> pl.Expr:
     """A latency that is not known counts as the worst."""
     return pl.col(column).fill_null(float("inf"))
@@ -46,8 +55,8 @@ def reduce_options(options: pl.DataFrame, free_pools: pl.Series, extra: list[str
     Hired options only meet the rest of the plan in money (and what `extra` counts: duration, watts, carbon), so any hired
     option of a pool without a node limit may stand in for any other; pooled ones are compared inside their pool.
     """
-    counted = ["cash", "cost", "monthly", *extra]
-    left = options.with_columns(free=pl.col("pool").is_in(free_pools.implode())).select(
+    counted = ["cash", "cost", "monthly", "occupied", *extra]
+    left = options.with_columns(free=pl.col("pool").is_in(free_pools.implode()), occupied=occupied()).select(
         "work", "pool", "pooled", "row", "nodes", "gpus", "free", *counted
     )
     pooled, hired = left.filter("pooled"), _without_beaten(left.filter(~pl.col("pooled")), counted)
@@ -255,8 +264,8 @@ def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> p
 def _as_short(pairs: pl.DataFrame, pooled: pl.DataFrame, extra: list[str]) -> pl.DataFrame:
     if pooled.is_empty():
         return pl.DataFrame(schema={"pool": pl.String, "pool_a": pl.String, "row": pl.UInt32})
-    columns = ["cash", "cost", "monthly", *(e for e in extra if e != "latency")]
-    jobs = pooled.select("work", "pool", "row", "gpus", *columns)
+    columns = ["cash", "cost", "monthly", "occupied", *(e for e in extra if e != "latency")]
+    jobs = pooled.with_columns(occupied=occupied()).select("work", "pool", "row", "gpus", *columns)
     both = pairs.join(jobs, on="pool").join(jobs.rename({"pool": "pool_a"}), on=["pool_a", "work"], suffix="_a")
     able = (pl.col("gpus_a") <= pl.col("gpus")) & pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in columns)
     return both.filter(able).select("pool", "pool_a", "row")

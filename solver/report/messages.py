@@ -37,6 +37,20 @@ ZH: dict[str, str] = {
     "Power drawn at own sites: {it} IT, {facility} with cooling; {energy} over the horizon.": (
         "自有机房功率：IT {it}，含冷却 {facility}；全周期用电 {energy}。"
     ),
+    # week
+    "Mon": "一",
+    "Tue": "二",
+    "Wed": "三",
+    "Thu": "四",
+    "Fri": "五",
+    "Sat": "六",
+    "Sun": "日",
+    "Runs": "运行",
+    "In use": "利用率",
+    "Each block is {hours} h; a run that comes less often than weekly keeps its hours free every week.": (
+        "每格 {hours} 小时；不足每周一次的运行每周都为其留出时段。"
+    ),
+    "{starts}, {hours} h each on {n} of {offer}": "{starts}，每次 {hours} 小时，占用 {offer} 的 {n} 张卡",
     # workloads
     "Workload": "工作负载",
     "Runs on": "运行于",

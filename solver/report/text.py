@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.console import RenderableType
 
@@ -12,6 +12,7 @@ from solver.report import text_parts as parts
 from solver.report.messages import Messages
 from solver.report.page import Column, View, line, notes, render, table
 from solver.report.token_text import token_lines
+from solver.report.week_text import run_texts, utilisation_texts, week_lines
 
 STATUS_STYLE = {
     Status.OPTIMAL: "bold green",
@@ -51,6 +52,10 @@ def _page(result: Result, view: View) -> Iterator[RenderableType]:
         yield ""
         yield _workloads(result, view, t)
         yield ""
+        chart = list(week_lines(result, t, view.width))
+        if chart:
+            yield from (line(said, view) for said in chart)
+            yield ""
     yield line(parts.status_text(result, t), view, STATUS_STYLE[result.status])
     yield line(parts.proof_text(result, t), view)
     if result.cost is not None:
@@ -96,6 +101,8 @@ def _workloads(result: Result, view: View, t: Messages) -> RenderableType:
 
 def _plan_notes(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     yield from parts.limit_lines(result, t)
+    yield from _labelled(t("Runs"), (f"{name}: {said}" for name, said in run_texts(result, t)))
+    yield from _labelled(t("In use"), utilisation_texts(result, t))
     yield from token_lines(result, t)
     yield t("Runner-up"), parts.runner_up_text(result, t)
     yield t("Prices"), parts.price_text(result, t)
@@ -128,6 +135,10 @@ def _next(result: Result, view: View, t: Messages) -> Iterator[tuple[str, str]]:
     else:
         said = [f"kitout explain {source}", f"kitout pareto {source} --axes cost,power", "kitout catalog sources"]
     yield t("Next"), " · ".join(said)
+
+
+def _labelled(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    yield from _listed(label, tuple(texts))
 
 
 def _listed(label: str, lines: tuple[str, ...]) -> Iterator[tuple[str, str]]:

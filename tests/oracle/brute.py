@@ -21,7 +21,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from solver.instance import COVERAGE_SLACK, Instance
+from solver.instance import COVERAGE_SLACK, Instance, Option
 
 State = tuple[
     int, ...
@@ -136,6 +136,7 @@ class _Search:
         if any(r.replicas or r.used for r in inst.rows):
             raise ValueError("rows over replicas and pools in use are for HiGHS")
         self.chosen: set[int] = set()
+        self.busy: tuple[tuple[int, ...], ...] = ()
         self.counts: dict[int, int] = {}
         self.gear: dict[int, int] = {}
 
@@ -194,19 +195,69 @@ class _Search:
             hired = [0] * len(self.inst.pools)
             for option in chosen:
                 spent = [a + b for a, b in zip(spent, self.spread(self.amount(option), self.stages), strict=True)]
-                if option.pooled:
+                if option.pooled and not option.slots:
                     taken[option.pool] += option.gpus
-                else:
+                elif not option.pooled:
                     hired[option.pool] += option.nodes
                     if self.peaks:
                         spent[0] += self.inst.pools[option.pool].facility_w * option.nodes
             if self.inst.objective == "time":
                 spent[0] = max((o.duration_s for o in chosen), default=0)
-            self._commit(0, [[0] * len(self.inst.pools) for _ in self.stages], spent, 0, taken, hired)
+            for busy in self._busy(picks):
+                self.busy = busy
+                self._commit(0, [[0] * len(self.inst.pools) for _ in self.stages], spent, 0, taken, hired)
         if self.best is None:
             return None
         (objective, cash, *monthly), capex = self.best
         return Best(objective, cash, max(monthly), capex)
+
+    def _busy(self, picks: tuple[tuple[int, Option], ...]) -> set[tuple[tuple[int, ...], ...]]:
+        """Every way to place the runs of the chosen options in the week: GPUs that they take at most, by pool and period."""
+        inst = self.inst
+        timed = [o for _, o in picks if o.slots]
+        nothing = tuple((0,) * len(inst.pools) for _ in self.periods)
+        if not timed:
+            return {nothing}
+        length = len(inst.weeks[0])
+        per_job = []
+        for o in timed:
+            runs = inst.runs[o.work]
+            may = [[h for h in range(a, b + 1) if self._in_span(h, o)] for a, b in runs.starts]
+            per_job.append([s for s in itertools.product(*may) if list(s) == sorted(s)])
+        out = set()
+        for starts in itertools.product(*per_job):
+            self.tick()
+            begun = {o.work: s for o, s in zip(timed, starts, strict=True)}
+            slots = {o.work: o.slots for o in timed}
+            late = any(
+                begun[w][j] < begun[b][min(j, len(begun[b]) - 1)] + slots[b]
+                for w in begun
+                for b in inst.runs[w].after
+                for j in range(len(begun[w]))
+            )
+            if late:
+                continue
+            most = [[0] * len(inst.pools) for _ in self.periods]
+            for week in inst.weeks:
+                for h in range(length):
+                    for o_index in range(len(inst.pools)):
+                        now = sum(
+                            o.gpus * sum((h - s) % length < o.slots for s in begun[o.work])
+                            for o in timed
+                            if o.pooled and o.pool == o_index
+                        )
+                        most[week[h]][o_index] = max(most[week[h]][o_index], now)
+            out.add(tuple(tuple(row) for row in most))
+        return out
+
+    def _in_span(self, hour: int, option: Option) -> bool:
+        length = len(self.inst.weeks[0])
+        spans = self.inst.runs[option.work].spans
+        return not spans or any(
+            b - a >= length or (a <= hour + turn and hour + turn + option.slots <= b)
+            for a, b in spans
+            for turn in (0, length)
+        )
 
     def _commit(
         self, at: int, held: list[list[int]], spent: list[int], capex: int, taken: list[int], hired: list[int]
@@ -304,9 +355,9 @@ class _Search:
         inst = self.inst
         states = [(*spent, *([0] * len(self.ways) if self.peaks else []))]
         for period in self.periods:
-            now = held[self.stage_of[period]]
+            now, busy = held[self.stage_of[period]], self.busy[period]
             room = tuple(most - sum(now[o] + hired[o] for o in pools) for pools, most in self.groups)
-            free = tuple(p.gpus * now[o] - taken[o] for o, p in enumerate(inst.pools))
+            free = tuple(p.gpus * now[o] - taken[o] - busy[o] for o, p in enumerate(inst.pools))
             key = (period, free, room)
             if key not in self.memo:
                 self.memo[key] = pareto(self._period(period, free, room), self.tick)
@@ -336,6 +387,7 @@ class _Search:
         inst = self.inst
         for gpus, money in self.loads[period]:
             self.tick()
+            # Hourly nodes may carry runs too, where they are held in the period.
             short = [(o, g - free[o]) for o, g in enumerate(gpus) if g > free[o]]
             splits = [self._split(o, -(-less // inst.pools[o].gpus)) for o, less in short]
             for pick in itertools.product(*splits):

@@ -137,6 +137,13 @@ class _Builder:
         }
         self.count = {(k, p): new(r.max_count) for k, r in enumerate(inst.replicas) for p in self.periods}
         self.pick = {q: new(1) for q in range(len(inst.options))}
+        self.begin = {
+            (q, j, h): new(1)
+            for q, x in enumerate(inst.options)
+            if x.slots
+            for j in range(len(inst.runs[x.work].starts))
+            for h in range(len(inst.weeks[0]))
+        }
         self.gear = {g: new(x.max_count) for g, x in enumerate(inst.gear)}
         self.load: dict[tuple[int, int, int], int] = {}
         for k, r in enumerate(inst.replicas):
@@ -152,6 +159,7 @@ class _Builder:
                 self._service(w, p)
         self._nodes()
         self._jobs()
+        self._week()
         self._sites()
         self._gear()
         self._money()
@@ -216,7 +224,8 @@ class _Builder:
                     if c.pool == o and self._there(i, p):
                         _add(terms, {self.hold[i, p]: -pool.gpus})
                 _add(terms, {self.count[k, p]: r.gpus for k, r in enumerate(inst.replicas) if r.pool == o})
-                pooled = {self.pick[q]: x.gpus for q, x in enumerate(inst.options) if x.pool == o and x.pooled}
+                always = ((q, x) for q, x in enumerate(inst.options) if x.pooled and not x.slots)
+                pooled = {self.pick[q]: x.gpus for q, x in always if x.pool == o}
                 _add(terms, pooled)
                 self.program.row(terms, high=0)
             limits = [((o,), x.node_limit) for o, x in enumerate(inst.pools) if x.node_limit is not None]
@@ -237,6 +246,60 @@ class _Builder:
         """Whether nodes held in some way are there in a period: always by the hour, from start to end if committed."""
         active = self.inst.capacities[way].active
         return not active or active[period]
+
+    def _week(self) -> None:
+        """Runs of jobs, indexed by the hour that they begin in: one hour each, allowed, in order, GPUs free in each hour."""
+        inst, row = self.inst, self.program.row
+        if not self.begin:
+            return
+        length = len(inst.weeks[0])
+        hours = range(length)
+        begins: dict[tuple[int, int], dict[int, int]] = {}  # job, run -> weighted by hour
+        ends: dict[tuple[int, int], dict[int, int]] = {}
+        for q, x in enumerate(inst.options):
+            runs = inst.runs[x.work] if x.slots else None
+            for j, (first, last) in enumerate(runs.starts if runs else ()):
+                mine = {h: self.begin[q, j, h] for h in hours}
+                row({**dict.fromkeys(mine.values(), 1), self.pick[q]: -1}, 0, 0)
+                for h, v in mine.items():
+                    spans = runs.spans if runs else ()
+                    inside = not spans or any(
+                        b - a >= length or (a <= h + turn and h + turn + x.slots <= b)
+                        for a, b in spans
+                        for turn in (0, length)
+                    )
+                    if not (first <= h <= last and inside):
+                        row({v: 1}, high=0)
+                    _add(begins.setdefault((x.work, j), {}), {v: h})
+                    _add(ends.setdefault((x.work, j), {}), {v: h + x.slots})
+        for (w, j), terms in begins.items():
+            if j:
+                order = dict(begins[w, j - 1])
+                _add(order, terms, -1)
+                row(order, high=0)
+            for before in inst.runs[w].after:
+                order = dict(ends[before, min(j, len(inst.runs[before].starts) - 1)])
+                _add(order, terms, -1)
+                row(order, high=0)
+        for week in inst.weeks:
+            for o, pool in enumerate(inst.pools):
+                for h in hours:
+                    p = week[h]
+                    use: dict[int, int] = {}
+                    for (q, _, begin), v in self.begin.items():
+                        x = inst.options[q]
+                        if x.pool == o and x.pooled and (h - begin) % length < x.slots:
+                            _add(use, {v: x.gpus})
+                    if not use:
+                        continue
+                    for q, x in enumerate(inst.options):
+                        if x.pool == o and x.pooled and not x.slots:
+                            _add(use, {self.pick[q]: x.gpus})
+                    _add(use, {self.count[k, p]: r.gpus for k, r in enumerate(inst.replicas) if r.pool == o})
+                    for i, c in enumerate(inst.capacities):
+                        if c.pool == o and self._there(i, p):
+                            _add(use, {self.hold[i, p]: -pool.gpus})
+                    row(use, high=0)
 
     def _sites(self) -> None:
         inst = self.inst

@@ -243,6 +243,7 @@ def test_every_rule_has_cases() -> None:
         "replica_capacity",
         "packing",
         "jobs",
+        "schedule",  # tests.solver.test_schedule
         "redundancy",
         "spot_share",
         "node_limits",
