@@ -13,7 +13,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from solver.instance import DEMAND_UNIT, LOAD_UNIT, Instance
+from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT, Instance
 
 Expr = cp_model.LinearExpr
 
@@ -25,7 +25,10 @@ def total(terms: Iterable[Any]) -> Expr:
 
 @dataclass(frozen=True)
 class Variables:
-    """C[c], E[e,p], R[k,p], F[k,b,p] (services with several buckets only), x[q], used[o] (any node held or hired), G[g]."""
+    """C[c], E[e,p], R[k,p], F[k,b,p] (services with several buckets only), x[q], used[o] (any node held or hired), G[g].
+
+    Where workloads may be left out: served[i], and share[i] in 1/SHARE_UNIT, one of each per wish.
+    """
 
     commit: dict[int, cp_model.IntVar]
     hourly: dict[tuple[int, int], cp_model.IntVar]
@@ -34,6 +37,8 @@ class Variables:
     chosen: dict[int, cp_model.IntVar]
     used: dict[int, cp_model.IntVar]
     gear: dict[int, cp_model.IntVar]
+    served: dict[int, cp_model.IntVar]
+    share: dict[int, cp_model.IntVar]
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,21 @@ class Context:
     def period_range(self) -> range:
         return range(len(self.instance.periods))
 
+    def wish(self, work: int, *, job: bool) -> int | None:
+        """Index of the wish that stands for a service or job; None where all must be served."""
+        for i, wish in enumerate(self.instance.wishes):
+            if wish.work == work and wish.job == job:
+                return i
+        return None
+
+    def asked(self, service: int, amount: int) -> Expr | int:
+        """What is asked of `amount` at the service's share: all of it at the full share, rounded up at less, 0 where left out."""
+        i = self.wish(service, job=False)
+        if i is None:
+            return amount
+        step = amount // SHARE_UNIT
+        return (amount - SHARE_UNIT * step) * self.variables.served[i] + step * self.variables.share[i]
+
 
 def required(demand: int) -> int:
     """What must be covered of a scaled demand: all of it less the coverage slack (COVERAGE_SLACK, relative)."""
@@ -73,11 +93,11 @@ def coverage(ctx: Context) -> None:
                     continue
                 if len(service.demand) == 1:
                     supply = total(ctx.instance.replicas[k].rate[b] * ctx.variables.replicas[k, p] for k in kinds)
-                    ctx.model.add(supply >= required(demand))
+                    ctx.model.add(supply >= ctx.asked(w, required(demand)))
                 else:
                     # One unit of F is 1/LOAD_UNIT replica; both sides are divided by 10 so that sums stay far from 2^63.
                     supply = total(ctx.instance.replicas[k].rate[b] // 10 * ctx.variables.load[k, b, p] for k in kinds)
-                    ctx.model.add(supply >= required(demand) // 10 * LOAD_UNIT)
+                    ctx.model.add(supply >= ctx.asked(w, required(demand) // 10 * LOAD_UNIT))
 
 
 def replica_capacity(ctx: Context) -> None:
@@ -110,13 +130,15 @@ def mix_cuts(ctx: Context) -> None:
                 continue
             for rates in sorted(measures):
                 need = sum(unit * (required(d[p]) // 10 * 10) // r for d, r in zip(service.demand, rates, strict=True))
+                wish = ctx.wish(w, job=False)
+                least = need if wish is None else need // SHARE_UNIT * ctx.variables.share[wish]
                 ctx.model.add(
                     total(
                         max(-(-unit * x // r) for x, r in zip(ctx.instance.replicas[k].rate, rates, strict=True))
                         * ctx.variables.replicas[k, p]
                         for k in kinds
                     )
-                    >= need - len(service.demand)
+                    >= least - len(service.demand)
                 )
 
 
@@ -141,9 +163,32 @@ def packing(ctx: Context) -> None:
 
 
 def jobs(ctx: Context) -> None:
-    """Every job runs in exactly one way: sum_q x[q] = 1."""
+    """Every job runs in exactly one way: sum_q x[q] = 1, or served[i] where it may be left out."""
     for w in range(len(ctx.instance.jobs)):
-        ctx.model.add_exactly_one(ctx.variables.chosen[q] for q, o in enumerate(ctx.instance.options) if o.work == w)
+        ways = [ctx.variables.chosen[q] for q, o in enumerate(ctx.instance.options) if o.work == w]
+        wish = ctx.wish(w, job=True)
+        if wish is None:
+            ctx.model.add_exactly_one(ways)
+        else:
+            ctx.model.add(total(ways) == ctx.variables.served[wish])
+
+
+def level_value(ctx: Context, level: int) -> Expr:
+    """Value served of a priority [1/SHARE_UNIT of Wish.value]."""
+    wishes = enumerate(ctx.instance.wishes)
+    return total(wish.value * ctx.variables.share[i] for i, wish in wishes if wish.level == level)
+
+
+def wishes(ctx: Context) -> None:
+    """A workload is left out or served to at least its least share, and the value of settled priorities is kept."""
+    for i, wish in enumerate(ctx.instance.wishes):
+        share, served = ctx.variables.share[i], ctx.variables.served[i]
+        ctx.model.add(share >= wish.least * served)
+        ctx.model.add(share <= SHARE_UNIT * served)
+        if wish.must:
+            ctx.model.add(served == 1)
+    for level, floor in enumerate(ctx.instance.floors):
+        ctx.model.add(level_value(ctx, level) >= floor)
 
 
 def redundancy(ctx: Context) -> None:
@@ -170,7 +215,7 @@ def redundancy(ctx: Context) -> None:
                 o: total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in kinds)
                 for o, kinds in by_pool.items()
             }
-            ctx.model.add(total(inside.values()) - loss >= required(demand))
+            ctx.model.add(total(inside.values()) - loss >= ctx.asked(w, required(demand)))
             for o in sorted(by_pool):
                 whole = ctx.model.new_bool_var(f"lose_pool[{w},{p},{o}]")
                 ctx.model.add(loss >= lost[o]).only_enforce_if(~whole)
@@ -198,10 +243,11 @@ def spot_share(ctx: Context) -> None:
                     continue
                 if len(service.demand) == 1:
                     supply = total(ctx.instance.replicas[k].rate[b] * ctx.variables.replicas[k, p] for k in firm)
-                    ctx.model.add(supply >= required(demand) * firm_ppm // 1_000_000)
+                    ctx.model.add(supply >= ctx.asked(w, required(demand) * firm_ppm // 1_000_000))
                 else:
                     supply = total(ctx.instance.replicas[k].rate[b] // 10 * ctx.variables.load[k, b, p] for k in firm)
-                    ctx.model.add(supply >= required(demand) // 10 * LOAD_UNIT * firm_ppm // 1_000_000)
+                    least = required(demand) // 10 * LOAD_UNIT * firm_ppm // 1_000_000
+                    ctx.model.add(supply >= ctx.asked(w, least))
 
 
 def node_limits(ctx: Context) -> None:
@@ -328,6 +374,7 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     mix_cuts,
     packing,
     jobs,
+    wishes,
     redundancy,
     spot_share,
     node_limits,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 LOAD_UNIT = 100_000  # a replica's load is counted in 1/100000 of the replica
 DEMAND_UNIT = 1_000_000_000
+SHARE_UNIT = 1000  # a served share is counted in 1/1000
 COVERAGE_SLACK = 1e-6  # relative; rounded rates may miss a demand by this much (the same in verify and in the oracles)
 
 
@@ -151,8 +152,29 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
+class Wish:
+    """A workload that may be left out (share 0) or served to a share from `least` to SHARE_UNIT; jobs to SHARE_UNIT only.
+
+    `work` indexes the services, or the jobs where `job`. `level` 0 comes first. `value` is that of its whole [cents/month],
+    or 1 where all of a level count alike. With `must` it may not be left out.
+    """
+
+    job: bool
+    work: int
+    level: int
+    value: int
+    least: int
+    must: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
-    """Everything the model needs. Services and jobs are numbered apart: Replica.work and Option.work index their own list."""
+    """Everything the model needs. Services and jobs are numbered apart: Replica.work and Option.work index their own list.
+
+    Without `wishes` every service and job is served in full. With them one stands for each, `floors` is the least value of
+    the levels that are settled [1/SHARE_UNIT of Wish.value], and `goal` the level whose value is made as large as can be
+    (None: the objective is what is minimised).
+    """
 
     periods: tuple[str, ...]
     pools: tuple[Pool, ...]
@@ -171,6 +193,9 @@ class Instance:
     objective: str  # cost | power | carbon | time
     gear: tuple[Gear, ...] = ()
     rows: tuple[Row, ...] = ()
+    wishes: tuple[Wish, ...] = ()
+    floors: tuple[int, ...] = ()
+    goal: int | None = None
 
     def pool_capacities(self, pool: int) -> list[int]:
         """Indices of the ways to hold nodes of a pool."""

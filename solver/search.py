@@ -28,6 +28,7 @@ class Values:
     load: dict[tuple[int, int, int], int]
     chosen: dict[int, int]
     gear: dict[int, int] = field(default_factory=dict)
+    share: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -176,4 +177,5 @@ def _values(built: PlanModel, solver: cp_model.CpSolver) -> Values:
         load={k: solver.value(x) for k, x in v.load.items()},
         chosen={k: solver.value(x) for k, x in v.chosen.items()},
         gear={k: solver.value(x) for k, x in v.gear.items()},
+        share={k: solver.value(x) for k, x in v.share.items()},
     )
