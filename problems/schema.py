@@ -39,6 +39,7 @@ from problems.traffic import SizeBucket as SizeBucket
 from problems.traffic import Slo as Slo
 from problems.traffic import Traffic as Traffic
 from problems.traffic import Users as Users
+from problems.weights import weight_faults, weights_of
 from problems.workloads import AcceleratorChoice as AcceleratorChoice
 from problems.workloads import AcceleratorNeed as AcceleratorNeed
 from problems.workloads import BareModel as BareModel
@@ -129,6 +130,12 @@ class Problem(Strict):
                 near = get_close_matches(site, sites, n=1)
                 known = f"did you mean {near[0]}?" if near else f"sites: {', '.join(sites) or 'none'}"
                 yield ("owned", index, "site"), f"owned machines stand at unknown site {site}; {known}"
+        yield from weight_faults(given)
+
+    @property
+    def weighed(self) -> bool:
+        """Whether workloads may be left out: some workload has a priority, a value or a least share."""
+        return any(weights_of(w) for w in self.workloads)
 
     @property
     def billing_modes(self) -> frozenset[Billing]:

@@ -55,7 +55,16 @@ def _nothing_to_run(given: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 class WorkloadBase(Strict):
+    """What every workload has.
+
+    `priority` (1 comes first), `value` (of a month in which all of it is served) and `min_share` (least part of its load
+    worth serving) say what to do where not everything can be had; see `Problem.weighed`.
+    """
+
     name: str = Field(min_length=1, pattern=r"^[^.\s*\[\]]+$", examples=["chat"])
+    priority: units.Whole | None = Field(default=None, ge=1, examples=[1])
+    value: units.MoneyPerMonth | None = Field(default=None, examples=["$20k/mo"])
+    min_share: units.Ratio | None = Field(default=None, gt=0, le=1, examples=["50%"])
     countries: Countries | None = Field(default=None, examples=[["US", "DE"]])
     compliance: Names = ()
     accelerators: Pick | None = None

@@ -17,7 +17,7 @@ from problems.units import format_count
 from solver.bill import Bill, bill, billing_label, money
 from solver.candidates import Candidates
 from solver.events import SolveOptions
-from solver.instance import DEMAND_UNIT, LOAD_UNIT
+from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT
 from solver.notes import assumptions, price_uses, summary_of_drops, warnings_of
 from solver.plan import (
     CalendarUse,
@@ -25,6 +25,7 @@ from solver.plan import (
     Inputs,
     LimitUse,
     Placement,
+    Portfolio,
     Power,
     Result,
     RunnerUp,
@@ -52,6 +53,7 @@ class Answer:
     binding: dict[str, bool] | None
     options: SolveOptions
     wall_s: float
+    portfolio: Portfolio | None = None
 
 
 def _version(name: str) -> str:
@@ -145,12 +147,17 @@ def assemble(answer: Answer) -> Result:
     problem, scaled, search = answer.loaded.problem, answer.scaled, answer.search
     values = answer.final.values if answer.final is not None else search.values
     unit = 0.01 if problem.objective == "cost" else 1.0
+    named = str(problem.objective)
+    open_level = next((x for x in answer.portfolio.levels if not x.proved), None) if answer.portfolio else None
+    if open_level is not None:
+        # Objective, bound and gap speak of the first value that is not proved to be the largest.
+        unit, named = -(0.01 if open_level.unit != "workloads" else 1.0) / SHARE_UNIT, "value"
     bound = None if search.bound is None else search.bound * unit
     head: dict[str, Any] = {
         "problem": _name(answer.loaded),
         "status": search.status,
         "stop_reason": search.stop_reason,
-        "objective_name": problem.objective,
+        "objective_name": named,
         "objective": None if search.objective is None else round(search.objective * unit, 2),
         "bound": None if bound is None else round(bound, 2),
         "gap": None if search.gap is None else round(search.gap, 9),
@@ -188,6 +195,7 @@ def assemble(answer: Answer) -> Result:
         items=with_utilisation(lines.items, scaled, values, problem),
         workloads=workloads,
         limits=_limits(answer, lines, values),
+        portfolio=answer.portfolio,
         prices=tuple(price_uses(lines.items)),
         warnings=tuple(warnings_of(problem, answer.catalog, answer.found, lines, workloads)),
     )
@@ -252,7 +260,7 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
     inst = scaled.instance
     plans = []
     services = {s.name: i for i, s in enumerate(inst.services)}
-    for work in problem.workloads:
+    for number, work in enumerate(problem.workloads):
         model = getattr(work, "model", None)
         label = _model_label(model)
         if isinstance(work, Serve):
@@ -275,6 +283,7 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
                         n: total * inst.services[s].demand[0][p] / DEMAND_UNIT for p, n in enumerate(inst.periods)
                     },
                     demand_unit="requests in flight" if work.traffic.concurrency is not None else "requests/s",
+                    **_weights(answer, values, number),
                 )
             )
             continue
@@ -290,9 +299,21 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
                 model=label,
                 placements=placements,
                 headroom=(limit / 3600 / took - 1) if limit and took else 0.0,
+                **_weights(answer, values, number),
             )
         )
     return tuple(plans)
+
+
+def _weights(answer: Answer, values: Values, number: int) -> dict[str, Any]:
+    """Served share, priority and value of a workload, where the problem weighs them."""
+    if not answer.scaled.instance.wishes:
+        return {}
+    work = answer.loaded.problem.workloads[number]
+    value = None
+    if work.value is not None:
+        value = money(answer.scaled.instance.wishes[number].value)
+    return {"served_share": values.share[number] / SHARE_UNIT, "priority": work.priority or 1, "value": value}
 
 
 def _model_label(model: ModelRef | None) -> str | None:
@@ -306,8 +327,10 @@ def _headroom(answer: Answer, values: Values, service: int) -> float:
     """Spare share of supply over demand in the tightest period, by the blended rate."""
     inst = answer.scaled.instance
     worst = float("inf")
+    wish = next((i for i, w in enumerate(inst.wishes) if w.work == service and not w.job), None)
+    part = 1.0 if wish is None else values.share[wish] / SHARE_UNIT
     for p in range(len(inst.periods)):
-        demand = inst.services[service].demand[0][p]
+        demand = inst.services[service].demand[0][p] * part
         if demand:
             supply = sum(r.blend * values.replicas[k, p] for k, r in enumerate(inst.replicas) if r.work == service)
             worst = min(worst, supply / demand - 1)

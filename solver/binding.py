@@ -1,4 +1,6 @@
-"""Which limits bind: those whose removal alone makes a better plan possible, found by solving again without them."""
+"""Which limits bind: those whose removal alone makes a better plan possible, found by solving again without them.
+
+Better is more value of a priority at as much of those before it, where workloads are weighed, and else the objective."""
 
 from __future__ import annotations
 
@@ -86,6 +88,19 @@ def binding_limits(
         if left <= 0.05 or (stop is not None and stop.is_set()):
             return None
         assert found.objective is not None
+        for level in range(len(free.floors)):
+            more = run(
+                build_model(replace(free, floors=free.floors[: level + 1], goal=level)),
+                time_limit_s=left,
+                gap=0.0,
+                workers=options.workers,
+                seed=options.seed,
+                stop=stop,
+            )
+            if more.objective is not None and -more.objective > free.floors[level]:
+                return True
+            if more.status is not Status.OPTIMAL:
+                return None
         again = run(
             build_model(free), time_limit_s=left, gap=0.0, workers=options.workers, seed=options.seed, stop=stop
         )

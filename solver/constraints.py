@@ -14,7 +14,7 @@ from solver.context import Expr as Expr
 from solver.context import Variables as Variables
 from solver.context import required as required
 from solver.context import total as total
-from solver.instance import DEMAND_UNIT, LOAD_UNIT, Gear, Pool
+from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT, Gear, Pool
 from solver.schedule import place_runs
 
 
@@ -28,11 +28,11 @@ def coverage(ctx: Context) -> None:
                     continue
                 if len(service.demand) == 1:
                     supply = total(ctx.instance.replicas[k].rate[b] * ctx.variables.replicas[k, p] for k in kinds)
-                    ctx.model.add(supply >= required(demand))
+                    ctx.model.add(supply >= ctx.asked(w, required(demand)))
                 else:
                     # One unit of F is 1/LOAD_UNIT replica; both sides are divided by 10 so that sums stay far from 2^63.
                     supply = total(ctx.instance.replicas[k].rate[b] // 10 * ctx.variables.load[k, b, p] for k in kinds)
-                    ctx.model.add(supply >= required(demand) // 10 * LOAD_UNIT)
+                    ctx.model.add(supply >= ctx.asked(w, required(demand) // 10 * LOAD_UNIT))
 
 
 def replica_capacity(ctx: Context) -> None:
@@ -65,13 +65,15 @@ def mix_cuts(ctx: Context) -> None:
                 continue
             for rates in sorted(measures):
                 need = sum(unit * (required(d[p]) // 10 * 10) // r for d, r in zip(service.demand, rates, strict=True))
+                wish = ctx.wish(w, job=False)
+                least = need if wish is None else need // SHARE_UNIT * ctx.variables.share[wish]
                 ctx.model.add(
                     total(
                         max(-(-unit * x // r) for x, r in zip(ctx.instance.replicas[k].rate, rates, strict=True))
                         * ctx.variables.replicas[k, p]
                         for k in kinds
                     )
-                    >= need - len(service.demand)
+                    >= least - len(service.demand)
                 )
 
 
@@ -96,9 +98,32 @@ def packing(ctx: Context) -> None:
 
 
 def jobs(ctx: Context) -> None:
-    """Every job runs in exactly one way: sum_q x[q] = 1."""
+    """Every job runs in exactly one way: sum_q x[q] = 1, or served[i] where it may be left out."""
     for w in range(len(ctx.instance.jobs)):
-        ctx.model.add_exactly_one(ctx.variables.chosen[q] for q, o in enumerate(ctx.instance.options) if o.work == w)
+        ways = [ctx.variables.chosen[q] for q, o in enumerate(ctx.instance.options) if o.work == w]
+        wish = ctx.wish(w, job=True)
+        if wish is None:
+            ctx.model.add_exactly_one(ways)
+        else:
+            ctx.model.add(total(ways) == ctx.variables.served[wish])
+
+
+def level_value(ctx: Context, level: int) -> Expr:
+    """Value served of a priority [1/SHARE_UNIT of Wish.value]."""
+    wishes = enumerate(ctx.instance.wishes)
+    return total(wish.value * ctx.variables.share[i] for i, wish in wishes if wish.level == level)
+
+
+def wishes(ctx: Context) -> None:
+    """A workload is left out or served to at least its least share, and the value of settled priorities is kept."""
+    for i, wish in enumerate(ctx.instance.wishes):
+        share, served = ctx.variables.share[i], ctx.variables.served[i]
+        ctx.model.add(share >= wish.least * served)
+        ctx.model.add(share <= SHARE_UNIT * served)
+        if wish.must:
+            ctx.model.add(served == 1)
+    for level, floor in enumerate(ctx.instance.floors):
+        ctx.model.add(level_value(ctx, level) >= floor)
 
 
 def redundancy(ctx: Context) -> None:
@@ -125,7 +150,7 @@ def redundancy(ctx: Context) -> None:
                 o: total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in kinds)
                 for o, kinds in by_pool.items()
             }
-            ctx.model.add(total(inside.values()) - loss >= required(demand))
+            ctx.model.add(total(inside.values()) - loss >= ctx.asked(w, required(demand)))
             for o in sorted(by_pool):
                 whole = ctx.model.new_bool_var(f"lose_pool[{w},{p},{o}]")
                 ctx.model.add(loss >= lost[o]).only_enforce_if(~whole)
@@ -153,10 +178,11 @@ def spot_share(ctx: Context) -> None:
                     continue
                 if len(service.demand) == 1:
                     supply = total(ctx.instance.replicas[k].rate[b] * ctx.variables.replicas[k, p] for k in firm)
-                    ctx.model.add(supply >= required(demand) * firm_ppm // 1_000_000)
+                    ctx.model.add(supply >= ctx.asked(w, required(demand) * firm_ppm // 1_000_000))
                 else:
                     supply = total(ctx.instance.replicas[k].rate[b] // 10 * ctx.variables.load[k, b, p] for k in firm)
-                    ctx.model.add(supply >= required(demand) // 10 * LOAD_UNIT * firm_ppm // 1_000_000)
+                    least = required(demand) // 10 * LOAD_UNIT * firm_ppm // 1_000_000
+                    ctx.model.add(supply >= ctx.asked(w, least))
 
 
 def node_limits(ctx: Context) -> None:
@@ -309,6 +335,7 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     packing,
     jobs,
     schedule,
+    wishes,
     redundancy,
     spot_share,
     node_limits,

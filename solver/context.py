@@ -8,7 +8,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from solver.instance import Instance
+from solver.instance import SHARE_UNIT, Instance
 
 Expr = cp_model.LinearExpr
 MOST_MONEY = 10**15
@@ -23,7 +23,10 @@ def total(terms: Iterable[Any]) -> Expr:
 @dataclass(frozen=True)
 class Variables:
     """C[c], E[e,p], R[k,p], F[k,b,p] (services with several buckets only), x[q], used[o] (any node held or hired), G[g], and
-    start[w,j] of the runs of a job in the week."""
+    start[w,j] of the runs of a job in the week.
+
+    Where workloads may be left out: served[i], and share[i] in 1/SHARE_UNIT, one of each per wish.
+    """
 
     commit: dict[int, cp_model.IntVar]
     hourly: dict[tuple[int, int], cp_model.IntVar]
@@ -33,6 +36,8 @@ class Variables:
     used: dict[int, cp_model.IntVar]
     gear: dict[int, cp_model.IntVar]
     start: dict[tuple[int, int], cp_model.IntVar]
+    served: dict[int, cp_model.IntVar]
+    share: dict[int, cp_model.IntVar]
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,21 @@ class Context:
 
     def period_range(self) -> range:
         return range(len(self.instance.periods))
+
+    def wish(self, work: int, *, job: bool) -> int | None:
+        """Index of the wish that stands for a service or job; None where all must be served."""
+        for i, wish in enumerate(self.instance.wishes):
+            if wish.work == work and wish.job == job:
+                return i
+        return None
+
+    def asked(self, service: int, amount: int) -> Expr | int:
+        """What is asked of `amount` at the service's share: all of it at the full share, rounded up at less, 0 where left out."""
+        i = self.wish(service, job=False)
+        if i is None:
+            return amount
+        step = amount // SHARE_UNIT
+        return (amount - SHARE_UNIT * step) * self.variables.served[i] + step * self.variables.share[i]
 
     def highest(self, by_stage: list[Expr], name: str) -> Expr:
         """At least every one of some expressions, one per stage: the expression itself where there is one stage."""

@@ -27,6 +27,8 @@ class SolveOptions:
         Pass the solver's own log on to stderr.
     runner_up
         Also look for the best plan without the main accelerator of the chosen one.
+    additions
+        Where workloads are left out, also price adding them, and look how far single billing modes come.
     """
 
     time_limit_s: float | None = None
@@ -35,6 +37,7 @@ class SolveOptions:
     seed: int = 1
     log: bool = False
     runner_up: bool = True
+    additions: bool = True
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 LOAD_UNIT = 100_000  # a replica's load is counted in 1/100000 of the replica
 DEMAND_UNIT = 1_000_000_000
+SHARE_UNIT = 1000  # a served share is counted in 1/1000
 COVERAGE_SLACK = 1e-6  # relative; rounded rates may miss a demand by this much (the same in verify and in the oracles)
 
 
@@ -177,8 +178,29 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
+class Wish:
+    """A workload that may be left out (share 0) or served to a share from `least` to SHARE_UNIT; jobs to SHARE_UNIT only.
+
+    `work` indexes the services, or the jobs where `job`. `level` 0 comes first. `value` is that of its whole [cents/month],
+    or 1 where all of a level count alike. With `must` it may not be left out.
+    """
+
+    job: bool
+    work: int
+    level: int
+    value: int
+    least: int
+    must: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Instance:
-    """Everything the model needs. Services and jobs are numbered apart: Replica.work and Option.work index their own list."""
+    """Everything the model needs. Services and jobs are numbered apart: Replica.work and Option.work index their own list.
+
+    Without `wishes` every service and job is served in full. With them one stands for each, `floors` is the least value of
+    the levels that are settled [1/SHARE_UNIT of Wish.value], and `goal` the level whose value is made as large as can be
+    (None: the objective is what is minimised).
+    """
 
     periods: tuple[str, ...]
     pools: tuple[Pool, ...]
@@ -200,6 +222,9 @@ class Instance:
     stage_of: tuple[int, ...] = ()  # stage of each period; empty: the horizon is one stage
     runs: tuple[Runs, ...] = ()  # one per job, or none where no option has slots
     weeks: tuple[tuple[int, ...], ...] = ()  # period of every hour of the week, one week per stage of the horizon
+    wishes: tuple[Wish, ...] = ()
+    floors: tuple[int, ...] = ()
+    goal: int | None = None
 
     @property
     def stages(self) -> list[list[int]]:

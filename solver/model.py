@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from solver.constraints import CONSTRAINTS, Context, Expr, Variables
-from solver.instance import LOAD_UNIT, Instance
+from solver.constraints import CONSTRAINTS, Context, Expr, Variables, level_value
+from solver.instance import LOAD_UNIT, SHARE_UNIT, Instance
 from solver.objective import OBJECTIVES, cost, distinct_pools, power
 
 
@@ -24,12 +24,15 @@ class PlanModel:
 
 
 def build_model(instance: Instance) -> PlanModel:
-    """Create variables, every constraint and the objective of an instance."""
+    """Create variables, every constraint and the objective of an instance (the value of a priority as its negative)."""
     model = cp_model.CpModel()
     context = Context(model, instance, _variables(model, instance))
     for constraint in CONSTRAINTS:
         constraint(context)
-    objective = OBJECTIVES[instance.objective](context)
+    if instance.goal is None:
+        objective = OBJECTIVES[instance.objective](context)
+    else:
+        objective = -level_value(context, instance.goal)
     model.minimize(objective)
     return PlanModel(context, objective)
 
@@ -83,7 +86,9 @@ def _variables(model: cp_model.CpModel, instance: Instance) -> Variables:
         if any(o.slots for o in instance.options if o.work == w)
         for j, (first, last) in enumerate(runs.starts)
     }
-    return Variables(commit, hourly, replicas, load, chosen, used, gear, start)
+    served = {i: model.new_bool_var(f"served[{i}]") for i in range(len(instance.wishes))}
+    share = {i: model.new_int_var(0, SHARE_UNIT, f"share[{i}]") for i in range(len(instance.wishes))}
+    return Variables(commit, hourly, replicas, load, chosen, used, gear, start, served, share)
 
 
 def _most_load(rate: int, demand: int, max_count: int) -> int:

@@ -67,5 +67,7 @@ def pareto(
     if near is None or not found.points or stop.is_set():
         return found.model_copy(update={"near_slack": near})
     best = found.points[0].result
-    plans = near_plans(study, explorer.loaded, study.catalog, explorer.everything, best, near, stop, tell)
+    plans = near_plans(
+        study, explorer.loaded, study.catalog, explorer.everything, best, near, stop, tell, explorer.floors
+    )
     return found.model_copy(update={"near": tuple(plans), "near_slack": near, "complete": not stop.is_set()})

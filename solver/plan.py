@@ -162,6 +162,9 @@ class WorkloadPlan(Part):
     demand_unit: str = ""
     cost: MoneyText | None = None
     tokens: TokenCost | None = None
+    served_share: float = Field(default=1.0, description="part of the demand that is served; 0: left out")
+    priority: int | None = None
+    value: MoneyText | None = Field(default=None, description="of a month in which all of it is served")
 
 
 class StageUse(Part):
@@ -197,6 +200,57 @@ class LimitUse(Part):
     slack: float
     unit: str
     binding: bool
+
+
+class Level(Part):
+    """Value served of one priority, of all that was wanted, and the most that any plan could serve of it."""
+
+    priority: int
+    unit: str = Field(description="money a month, or `workloads` where they count alike")
+    value: float
+    wanted: float
+    bound: float
+    proved: bool
+
+
+class Extra(Part):
+    """Money that a larger plan takes beyond this one's, budgets aside. `proved`: no cheaper way was left open."""
+
+    total: MoneyText
+    monthly: MoneyText
+    capex: MoneyText
+    proved: bool
+
+
+class LeftOut(Part):
+    """A workload that is left out, or served in part, and what serving all of it would take beside this plan."""
+
+    name: str
+    priority: int
+    served_share: float
+    because: str
+    alone: Extra | None
+
+
+class SingleMode(Part):
+    """What the same limits give with one billing mode alone (what is owned stays): value of each priority, and its cost."""
+
+    billing: str
+    values: tuple[float, ...]
+    total: MoneyText | None
+    proved: bool
+
+
+class Portfolio(Part):
+    """What was served of each priority, what was left out and what it would cost, and how far single billing modes come."""
+
+    levels: tuple[Level, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    whole: Extra | None = Field(default=None, description="for all workloads in full")
+    next_best: str | None = Field(
+        default=None, description="addition of most value, or least money, of the first priority"
+    )
+    single_modes: tuple[SingleMode, ...] = Field(default=(), description="the best one first")
 
 
 class RunnerUp(Part):
@@ -265,6 +319,7 @@ class Result(Part):
     stages: tuple[StageUse, ...] = ()
     calendar: CalendarUse | None = None
     limits: tuple[LimitUse, ...] = ()
+    portfolio: Portfolio | None = None
     runner_up: RunnerUp | None = None
     prices: tuple[PriceUse, ...] = ()
     assumptions: tuple[str, ...] = ()

@@ -25,6 +25,7 @@ from solver.candidates.weekly import repeat_of
 from solver.gear_scaling import Names, scaled_gear, scaled_rows
 from solver.instance import (
     DEMAND_UNIT,
+    SHARE_UNIT,
     Capacity,
     Instance,
     Option,
@@ -34,6 +35,7 @@ from solver.instance import (
     Runs,
     Service,
     Site,
+    Wish,
 )
 from solver.rounding import cents, cents_down, component_cents, grams, watts
 
@@ -135,6 +137,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         weeks=week_periods(found.calendar, found.periods),
         rows=tuple(row for rule in gears.rules for row in scaled_rows(rule, names, len(found.periods))),
         stage_of=tuple(p.stage for p in found.periods),
+        wishes=_wishes(problem, rates),
     )
     prices = (
         found.prices.filter(pl.col("pool").is_in(pools["pool"].implode())).sort("pool", "billing", "price").to_dicts()
@@ -177,6 +180,31 @@ def _quotas(problem: Problem, pools: list[Pool]) -> tuple[Quota, ...]:
                     hit.append(i)
         if hit:
             out.append(Quota(f"limits.quota[{n}]", tuple(hit), quota.max))
+    return tuple(out)
+
+
+def priorities(problem: Problem) -> list[int]:
+    """Priorities of a problem that weighs its workloads, the first one first; a workload that gives none is of the first."""
+    return sorted({w.priority or 1 for w in problem.workloads}) if problem.weighed else []
+
+
+def _wishes(problem: Problem, rates: pl.DataFrame) -> tuple[Wish, ...]:
+    """One wish per workload, in the problem's order; none where all must be served."""
+    levels = priorities(problem)
+    numbers = {True: 0, False: 0}
+    out = []
+    for work in problem.workloads if levels else ():
+        job = not isinstance(work, Serve)
+        out.append(
+            Wish(
+                job=job,
+                work=numbers[job],
+                level=levels.index(work.priority or 1),
+                value=1 if work.value is None else cents_down(money_in(work.value, rates)),
+                least=SHARE_UNIT if work.min_share is None else math.ceil(work.min_share * SHARE_UNIT - 1e-9),
+            )
+        )
+        numbers[job] += 1
     return tuple(out)
 
 

@@ -186,6 +186,8 @@ def starts_for(
             if j:
                 model.add(start[x.work, j - 1] <= start[x.work, j])
             for before in runs.after:
+                if before not in took:
+                    continue  # a job that is left out keeps nobody waiting
                 last = len(inst.runs[before].starts) - 1
                 model.add(start[x.work, j] >= start[before, min(j, last)] + took[before])
     for o in sorted({x.pool for x in picked if x.pooled}):

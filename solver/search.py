@@ -30,6 +30,7 @@ class Values:
     chosen: dict[int, int]
     gear: dict[int, int] = field(default_factory=dict)
     start: dict[tuple[int, int], int] = field(default_factory=dict)
+    share: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -249,4 +250,5 @@ def _values(built: PlanModel, solver: cp_model.CpSolver) -> Values:
         chosen={k: solver.value(x) for k, x in v.chosen.items()},
         gear={k: solver.value(x) for k, x in v.gear.items()},
         start={k: solver.value(x) for k, x in v.start.items()},
+        share={k: solver.value(x) for k, x in v.share.items()},
     )

@@ -17,11 +17,15 @@ from solver.binding import binding_limits
 from solver.blend import blended, has_mixes, hint
 from solver.candidates import Candidates, build_candidates, reduced
 from solver.events import Event, OnEvent, SolveOptions
+from solver.hints import give_hint
+from solver.instance import Instance
+from solver.left_out import Limited, portfolio
 from solver.model import build_model, tie_break_model
 from solver.plan import Result, Status, StopReason
+from solver.priorities import Ranked, ranked
 from solver.scale_up import STEPS, grown, has_a_limit, largest
 from solver.scaling import Scaled, scale
-from solver.search import Found, run
+from solver.search import Found, Values, run
 
 BLEND_SHARE = 0.25
 """Share of the time limit that the search for a first plan with blended rates may take."""
@@ -78,20 +82,35 @@ def solve(
     found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements)
     small = reduced(found)
     tell(Event("candidates", clock.now(), candidates=small.replicas.height + small.options.height))
-    if small.unserved:
+    if small.unserved and (not problem.weighed or len(small.unserved) == len(problem.workloads)):
         return no_plan(loaded, catalog, small, options, clock.now())
     scaled = scale(small, catalog)
-    search = _search(scaled, time_limit, gap, options, stop, tell, clock)
+    begun = clock.now()
+
+    def look(instance: Instance, near: Values | None, share: float) -> Found:
+        left = time_limit - (clock.now() - begun)
+        return _search(instance, near, share * left, gap, options, stop, tell, clock)
+
+    ranks: Ranked | None = None
+    if scaled.instance.wishes:
+        ranks = ranked(scaled.instance, look)
+        scaled = replace(scaled, instance=ranks.instance)
+    search = look(scaled.instance, None, 1.0) if ranks is None else ranks.found
     if search.values is None:
         tell(Event("done", clock.now()))
         return assemble(Answer(loaded, catalog, small, scaled, search, None, None, options, clock.now()))
     final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop)
     names = [s.name for s in problem.sites]
     binding = binding_limits(scaled.instance, names, search, options, stop, min(5.0, TIE_SHARE * time_limit))
-    answer = Answer(loaded, catalog, small, scaled, search, final, binding, options, clock.now())
+    kept = None
+    if ranks is not None:
+        limited = Limited(TIE_SHARE * time_limit, options, stop)
+        kept = portfolio(problem, found, catalog, scaled, ranks, final or search, limited)
+    answer = Answer(loaded, catalog, small, scaled, search, final, binding, options, clock.now(), kept)
     result = assemble(answer)
-    if options.runner_up and not (stop is not None and stop.is_set()):
-        runner = _runner_up(found, catalog, result, TIE_SHARE * time_limit, options, stop)
+    if options.runner_up and not (stop is not None and stop.is_set()) and (ranks is None or ranks.unproved is None):
+        floors = scaled.instance.floors
+        runner = _runner_up(found, catalog, result, TIE_SHARE * time_limit, options, stop, floors)
         if runner is not None:
             result = result.model_copy(update={"runner_up": runner})
     tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
@@ -154,7 +173,8 @@ def _largest_scale(
 
 
 def _search(
-    scaled: Scaled,
+    instance: Instance,
+    near: Values | None,
     time_limit: float,
     gap: float,
     options: SolveOptions,
@@ -162,7 +182,7 @@ def _search(
     tell: OnEvent,
     clock: _Clock,
 ) -> Found:
-    unit = 0.01 if scaled.instance.objective == "cost" else 1.0
+    unit = 0.01 if instance.objective == "cost" else 1.0
     known: dict[str, float | None] = {"best": None, "bound": None}
 
     def progress(best: float | None, bound: float | None) -> None:
@@ -173,11 +193,13 @@ def _search(
         relative = None if b is None or low is None or b == 0 else (b - low) / abs(b)
         tell(Event("incumbent" if kind == "incumbent" else "bound", clock.now(), b, low, relative))
 
-    built = build_model(scaled.instance)
+    built = build_model(instance)
     spent = 0.0
-    if has_mixes(scaled.instance):
+    if near is not None:
+        give_hint(built, near)
+    elif has_mixes(instance):
         first = run(
-            build_model(blended(scaled.instance)),
+            build_model(blended(instance)),
             time_limit_s=BLEND_SHARE * time_limit,
             gap=0.01,
             workers=options.workers,
@@ -196,7 +218,8 @@ def _search(
         seed=options.seed,
         log=options.log,
         stop=stop,
-        on_progress=progress,
+        # What is told is the problem's objective; the value of a priority is not.
+        on_progress=progress if instance.goal is None else None,
     )
 
 
@@ -226,17 +249,19 @@ def _runner_up(
     time_limit: float,
     options: SolveOptions,
     stop: threading.Event | None,
+    floors: tuple[int, ...] = (),
 ) -> object:
-    """Best plan without the accelerator that the chosen plan spends most on."""
+    """Best plan without the accelerator that the chosen plan spends most on; it serves as much of every priority."""
     from solver.assemble import main_accelerator, runner_up_of
 
     main = main_accelerator(result)
     if main is None or result.objective is None:
         return None
     other = reduced(found, without_accelerator=main)
-    if other.unserved:
+    if other.unserved and not found.problem.weighed:
         return runner_up_of(main, None, None, result, "no other accelerator serves " + ", ".join(other.unserved))
     scaled = scale(other, catalog)
+    scaled = replace(scaled, instance=replace(scaled.instance, floors=floors))
     search = run(
         build_model(scaled.instance),
         time_limit_s=min(5.0, time_limit),

@@ -113,6 +113,8 @@ def shares(amount: int, weights: Mapping[str, float]) -> dict[str, int]:
 def _token_cost(
     work: Workload, plan: WorkloadPlan, cents: int, scaled: Scaled, values: Values, problem: Problem
 ) -> TokenCost | None:
+    if plan.served_share == 0:
+        return None
     if isinstance(work, Serve):
         requests, reading = _served(work, plan, scaled, values, problem)
         buckets = work.traffic.buckets
@@ -155,7 +157,7 @@ def _served(
     rows = {k: scaled.replicas.row(k, named=True) for k in mine if gpu_hours[k]}
     requests = 0.0
     for p, name in enumerate(inst.periods):
-        demand = plan.demand_by_period.get(name, 0.0)
+        demand = plan.demand_by_period.get(name, 0.0) * plan.served_share
         if work.traffic.concurrency is not None:
             # Little's law the other way: of the requests/s that the replicas serve full, the part that is in flight.
             full = sum(values.replicas[k, p] * rows[k]["blend"] for k in rows)

@@ -16,6 +16,7 @@ from solver.verify_money import check_bill
 from solver.verify_places import check_places
 from solver.verify_rates import check_rates
 from solver.verify_running import check_running
+from solver.verify_shares import check_shares
 from solver.verify_terms import check_commitments
 from solver.verify_traffic import SLACK, check_traffic, served
 from solver.verify_week import check_week, is_pooled, node_sizes
@@ -35,6 +36,7 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
     if result.objective_name == "scale" and result.objective is not None:
         problem = grown(problem, round(result.objective * STEPS))
     wrong += _check_proof(result)
+    wrong += check_shares(result, problem, catalog)
     wrong += check_bill(result, problem, catalog)
     wrong += check_running(result, problem, catalog)
     wrong += check_places(result, problem, catalog)
@@ -52,7 +54,7 @@ def _check_proof(result: Result) -> list[str]:
     wrong = []
     if result.objective is None or result.bound is None or result.gap is None:
         return ["plan without objective, bound or gap"]
-    lowest = result.objective_name != "scale"
+    lowest = result.objective_name not in ("scale", "value")
     if lowest and result.bound > result.objective * (1 + 1e-9) + 0.01:
         wrong.append(f"bound {result.bound} above objective {result.objective}")
     if result.status == "optimal" and result.gap > 1e-6:
@@ -72,7 +74,7 @@ def _check_services(result: Result, problem: Problem) -> list[str]:
             wrong.append(f"{work.name}: not in the plan")
             continue
         for period in result.periods:
-            demand = plan.demand_by_period[period]
+            demand = plan.demand_by_period[period] * plan.served_share
             for b, bucket in enumerate(work.traffic.buckets):
                 supply = served(work, plan.placements, period)[b]
                 if supply < demand * bucket.share * (1 - SLACK) - 1e-12:
@@ -128,6 +130,8 @@ def _check_jobs(result: Result, problem: Problem) -> list[str]:
         if isinstance(work, Serve):
             continue
         plan = plans.get(work.name)
+        if plan is not None and plan.served_share == 0:
+            continue  # left out; whether it may be is for check_shares
         if plan is None or len(plan.placements) != 1:
             wrong.append(f"{work.name}: runs in {0 if plan is None else len(plan.placements)} ways, not one")
             continue

@@ -12,9 +12,11 @@ from solver.candidates import Candidates, reduced
 from solver.explaining.explain_fields import is_counted
 from solver.explaining.explain_points import LimitWorth, PriceMove
 from solver.instance import Instance
+from solver.left_out import in_unit, level_unit
 from solver.model import build_model
 from solver.plan import LimitUse, Result, Status
-from solver.scaling import Scaled, scale
+from solver.priorities import ranked
+from solver.scaling import Scaled, priorities, scale
 from solver.search import Found
 from solver.whatif.breaks import limit_text, per_unit, usage
 from solver.whatif.study import Study
@@ -46,6 +48,10 @@ class Solved:
     def site_names(self) -> list[str]:
         return [s.name for s in self.study.loaded.problem.sites]
 
+    def with_floors(self, scaled: Scaled) -> Scaled:
+        """Other integers of the same problem, held to the values of the priorities that the best plan serves."""
+        return replace(scaled, instance=replace(scaled.instance, floors=self.scaled.instance.floors))
+
     def objective_of(self, inst: Instance, upto: int | None = None) -> Found:
         """Best plan of a changed integer problem; `upto` bounds the objective."""
         built = build_model(inst)
@@ -58,10 +64,10 @@ def solved(study: Study, stop: threading.Event) -> Solved | None:
     """Solve a study; None where a workload has no candidate or no plan was found."""
     everything = study.compiled(study.loaded, study.catalog)
     small = reduced(everything)
-    if small.unserved:
+    if small.unserved and (not small.problem.weighed or len(small.unserved) == len(small.problem.workloads)):
         return None
-    scaled = scale(small, study.catalog)
-    found = study.search(build_model(scaled.instance), stop=stop)
+    scaled, ranks = study.settled(scale(small, study.catalog), stop)
+    found = study.search(build_model(scaled.instance), stop=stop) if ranks is None else ranks.found
     if found.values is None:
         return None
     names = [s.name for s in study.loaded.problem.sites]
@@ -97,8 +103,10 @@ def worth_of(at: Solved, use: LimitUse) -> LimitWorth | None:
         "unit": {"money": f"1000 {loaded.problem.currency}", "W": "kW", "node": "node"}[kind],
         "one_more": saved,
     }
+    if inst.wishes and is_counted(use.field):
+        base["more_value"] = _more_value(at, loosened(inst, use.field, at.site_names, step))
     none = {"next_at": None, "next_saves": None, "per_unit_month": None, "next_plan": ""}
-    if not is_counted(use.field):
+    if not is_counted(use.field) or base.get("more_value"):
         return LimitWorth.model_validate({**base, **none})
     # The next better plan is the one that needs least of this limit among all that cost less.
     built = build_model(free)
@@ -125,6 +133,19 @@ def worth_of(at: Solved, use: LimitUse) -> LimitWorth | None:
             "next_plan": plan_text(result),
         }
     )
+
+
+def _more_value(at: Solved, wider: Instance) -> str:
+    """What of the first priority that gains a looser limit adds; empty where none does."""
+    ranks = ranked(
+        replace(wider, floors=()), lambda inst, near, share: at.study.search(build_model(inst), share, at.stop)
+    )
+    problem = at.study.loaded.problem
+    for level, (number, floor) in enumerate(zip(priorities(problem), at.scaled.instance.floors, strict=True)):
+        if level < len(ranks.levels) and ranks.levels[level].value > floor:
+            unit = level_unit(problem, number)
+            return f"{in_unit(ranks.levels[level].value - floor, unit):g} {unit} of priority {number}"
+    return ""
 
 
 def loosened(inst: Instance, field: str, names: list[str], more: int) -> Instance:
@@ -179,9 +200,9 @@ def _rival(at: Solved, main: str | None) -> str | None:
     if main is None:
         return None
     small = reduced(at.everything, without_accelerator=main)
-    if small.unserved:
+    if small.unserved and not small.problem.weighed:
         return None
-    scaled = scale(small, at.study.catalog)
+    scaled = at.with_floors(scale(small, at.study.catalog))
     found = at.study.search(build_model(scaled.instance), stop=at.stop)
     if found.values is None:
         return None

@@ -64,6 +64,7 @@ class LimitWorth(Part):
     next_saves: MoneyText | None
     per_unit_month: float | None
     next_plan: str
+    more_value: str = Field(default="", description="what one more unit adds where workloads are left out")
 
 
 class WhyNot(Part):

@@ -71,9 +71,9 @@ def why_not(at: Solved, name: str) -> WhyNot:
     small = _both(everything, names)
     wanted = set(small.pools.filter(pl.col("pool").is_in(names.implode()))["pool"])
     reasons = _reasons(everything, catalog, name)
-    if not wanted or small.unserved:
+    if not wanted or (small.unserved and not small.problem.weighed):
         return WhyNot(name=name, possible=False, reasons=reasons)
-    scaled = scale(small, catalog)
+    scaled = at.with_floors(scale(small, catalog))
     built = build_model(scaled.instance)
     used = [v for o, v in built.context.variables.used.items() if scaled.instance.pools[o].key in wanted]
     built.model.add(total(used) >= 1)

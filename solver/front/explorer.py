@@ -9,15 +9,15 @@ missing. Where only some points are wanted, the ends come first and then the mid
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
 from solver.candidates import Candidates, build_candidates, reduced
 from solver.constraints import Expr, total
 from solver.front.axes import NAMES, UNITS, expression, latencies_ms
+from solver.hints import fix, give_hint
 from solver.model import PlanModel, build_model
 from solver.objective import distinct_pools
 from solver.plan import Result, Status, StopReason
@@ -64,11 +64,19 @@ class Explorer:
         )
         self.everything: Candidates = everything
         self.small = reduced(everything, axes=self.axes, prune=prune)
-        self.scaled: Scaled | None = (
-            None if self.small.unserved else _with_latency(scale(self.small, self.catalog), self)
-        )
         self.unproved = 0
         self.spots: list[Spot] = []
+        self.scaled: Scaled | None = None
+        if not self.small.unserved or (problem.weighed and len(self.small.unserved) < len(problem.workloads)):
+            # Where workloads may be left out, the points are those of the plans that serve the most of each priority.
+            scaled, ranks = study.settled(scale(self.small, self.catalog), stop)
+            self.unproved += ranks is not None and ranks.unproved is not None
+            self.scaled = _with_latency(scaled, self)
+
+    @property
+    def floors(self) -> tuple[int, ...]:
+        """Value of each priority that every point serves."""
+        return self.scaled.instance.floors if self.scaled is not None else ()
 
     def stopped(self) -> bool:
         return self.stop is not None and self.stop.is_set()
@@ -234,33 +242,6 @@ def split(corners: Sequence[Corner], point: Sequence[int]) -> list[Corner]:
 
     kept = list(dict.fromkeys(kept))
     return [c for c in kept if not any(o != c and within(c, o) for o in kept)]
-
-
-def _paired(built: PlanModel, values: Values) -> Iterator[tuple[Any, int]]:
-    """Every variable of a model with its value in a plan of the same model."""
-    v = built.context.variables
-    groups: tuple[tuple[Mapping[Any, Any], Mapping[Any, int]], ...] = (
-        (v.commit, values.commit),
-        (v.hourly, values.hourly),
-        (v.replicas, values.replicas),
-        (v.load, values.load),
-        (v.chosen, values.chosen),
-    )
-    for mine, theirs in groups:
-        for key, variable in mine.items():
-            yield variable, theirs[key]
-
-
-def give_hint(built: PlanModel, values: Values) -> None:
-    """Start a search from the values of another plan of the same model."""
-    for variable, value in _paired(built, values):
-        built.model.add_hint(variable, value)
-
-
-def fix(built: PlanModel, values: Values) -> None:
-    """Hold a model at the values of a plan."""
-    for variable, value in _paired(built, values):
-        built.model.add(variable == value)
 
 
 def describe(axes: Sequence[str], at: Sequence[int]) -> str:

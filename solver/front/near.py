@@ -10,11 +10,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-import polars as pl
-
 from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
 from solver.candidates import Candidates, reduced
+from solver.candidates.exclude import Thing, excluding
 from solver.front.front_points import Near
 from solver.model import build_model
 from solver.plan import Result
@@ -23,7 +22,6 @@ from solver.whatif.study import Study
 from solver.whatif.sweep_points import change_text, plan_text, signature
 
 MOST_SEARCHES = 24
-Thing = tuple[str, str]
 Tell = Callable[[int, int, str], None]
 
 
@@ -47,36 +45,6 @@ def kind_of(result: Result) -> tuple[Thing, ...]:
     return tuple(sorted(things_of(result)))
 
 
-def excluding(found: Candidates, things: frozenset[Thing]) -> Candidates:
-    """Candidates without some accelerators, providers, billing modes and places."""
-    pools, capacity, options = found.pools, found.capacity, found.options
-    for dimension, name in sorted(things):
-        if dimension == "billing":
-            capacity = capacity.filter(pl.col("billing") != name)
-            if not options.is_empty():
-                options = options.filter(pl.col("pooled") | (pl.col("billing") != name))
-            continue
-        column = {"accelerator": pl.col("accelerator"), "provider": pl.col("provider")}.get(
-            dimension, pl.coalesce("site", "region")
-        )
-        mine = pl.col("site").is_null() if dimension == "provider" else pl.lit(True)
-        pools = pools.filter(~(mine & (column == name).fill_null(False)))
-    names = pools["pool"].implode()
-
-    def rest(frame: pl.DataFrame) -> pl.DataFrame:
-        return frame if frame.is_empty() else frame.filter(pl.col("pool").is_in(names))
-
-    # Replicas and pooled jobs need a way to hold their nodes.
-    capacity = rest(capacity)
-    held = capacity["pool"].implode()
-    replicas = found.replicas if found.replicas.is_empty() else found.replicas.filter(pl.col("pool").is_in(held))
-    options = rest(options)
-    if not options.is_empty():
-        committed = capacity.filter("commit")["pool"].implode()
-        options = options.filter(~pl.col("pooled") | pl.col("pool").is_in(committed))
-    return replace(found, pools=pools, capacity=capacity, replicas=replicas, options=options)
-
-
 def near_plans(
     study: Study,
     loaded: LoadedProblem,
@@ -86,8 +54,9 @@ def near_plans(
     slack: float,
     stop: threading.Event,
     tell: Tell = lambda done, of, said: None,
+    floors: tuple[int, ...] = (),
 ) -> list[Near]:
-    """Plans of another kind than `best` whose objective is at most 1 + slack times its."""
+    """Plans of another kind than `best` whose objective is at most 1 + slack times its; they keep the values of `floors`."""
     if best.objective is None:
         return []
     limit = best.objective * (1 + slack)
@@ -100,9 +69,10 @@ def near_plans(
         without = queue.pop(0)
         searches += 1
         small = reduced(excluding(everything, without))
-        if small.unserved:
+        if small.unserved and not small.problem.weighed:
             continue
         scaled = scale(small, catalog)
+        scaled = replace(scaled, instance=replace(scaled.instance, floors=floors))
         found = study.search(build_model(scaled.instance), stop=stop)
         if found.values is None or found.objective is None:
             continue

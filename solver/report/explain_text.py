@@ -204,7 +204,9 @@ def _feasible(found: Explanation, view: View) -> Iterator[RenderableType]:
 
 def _worth(worth: LimitWorth) -> str:
     said = [f"binds at {worth.limit} ({worth.where})"]
-    if worth.one_more is not None:
+    if worth.more_value:
+        said.append(f"one more {worth.unit} serves {worth.more_value} more")
+    elif worth.one_more is not None:
         said.append(f"one more {worth.unit} saves {worth.one_more:,.2f}")
     if worth.next_at is not None and worth.next_saves is not None:
         rate = f", {worth.per_unit_month:,.2f} per {worth.unit} and month" if worth.per_unit_month is not None else ""

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from solver.plan import Result, Status
 from solver.report import forms
 from solver.report import text_parts as parts
+from solver.report.left_text import left_lines
 from solver.report.messages import Messages
 from solver.report.page import Column, View, line, notes, render, table
 from solver.report.token_text import token_lines
@@ -100,6 +101,7 @@ def _workloads(result: Result, view: View, t: Messages) -> RenderableType:
 
 
 def _plan_notes(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
+    yield from left_lines(result, t)
     yield from parts.limit_lines(result, t)
     yield from _labelled(t("Runs"), (f"{name}: {said}" for name, said in run_texts(result, t)))
     yield from _labelled(t("In use"), utilisation_texts(result, t))

@@ -203,9 +203,15 @@ def latency_text(placement: Placement) -> str:
 def workload_rows(workloads: Sequence[WorkloadPlan], t: Messages, wide: bool) -> Iterator[Sequence[str]]:
     """One row per placement; the workload's name and headroom stand on its first."""
     for workload in workloads:
+        name = workload.name
+        if workload.served_share < 1:
+            part = t("{share} served", share=forms.share(workload.served_share, 3)) if workload.served_share else ""
+            name += "\n" + (part or t("left out"))
+        if not workload.placements:
+            yield [name, "-", *(["-"] if wide else []), "-", "-", "-", *(["-"] if wide else [])]
         for number, placement in enumerate(workload.placements):
             first = number == 0
-            row = [workload.name if first else "", placement_text(placement, t, wide)]
+            row = [name if first else "", placement_text(placement, t, wide)]
             row += [precision_text(placement) or "-"] if wide else []
             row += [rate_text(placement, workload.kind, t), forms.share(workload.headroom) if first else ""]
             row.append(latency_text(placement))
@@ -226,6 +232,8 @@ def distance(result: Result) -> float | None:
 
 def status_text(result: Result, t: Messages) -> str:
     """Say what is known about the plan. "Cheapest" is said of nothing but a proved least cost."""
+    if result.status is Status.OPTIMAL and result.portfolio is not None and result.portfolio.left_out:
+        return t("Most value within the limits, and the cheapest plan for it, proved")
     if result.status is Status.OPTIMAL:
         return t("Cheapest plan, proved") if result.objective_name == "cost" else t("Optimal, proved")
     if result.status is Status.INFEASIBLE:
@@ -235,7 +243,7 @@ def status_text(result: Result, t: Messages) -> str:
     above = distance(result)
     if above is None:
         return t("Feasible; how far from the optimum is not known")
-    if result.objective_name == "scale":
+    if result.objective_name in ("scale", "value"):
         return t("Feasible, at most {gap} below the optimum", gap=forms.share(above))
     return t("Feasible, at most {gap} above the optimum", gap=forms.share(above))
 

@@ -76,10 +76,10 @@ class Breaks:
         """
         loaded, catalog = self.study.at(scenario)
         small = reduced(self.study.compiled(loaded, catalog), axes=("power",))
-        if small.unserved:
+        if small.unserved and not loaded.problem.weighed:
             return None, True
         names = [s.name for s in loaded.problem.sites]
-        built = build_model(without(scale(small, catalog), field, names).instance)
+        built = build_model(without(self.study.settled(scale(small, catalog), self.stop)[0], field, names).instance)
         if at_cost is not None:
             built.model.add(built.objective <= at_cost)
         built.model.minimize(usage(built.context, field, names))

@@ -93,7 +93,8 @@ def _plain(text: str) -> Decimal:
 def _break(work: Serve, plan: WorkloadPlan, base: Result, spot_share: float) -> Break:
     """Largest factor that every period bears, and what gives way beyond it."""
     worst, period = float("inf"), ""
-    for name, demand in plan.demand_by_period.items():
+    for name, whole in plan.demand_by_period.items():
+        demand = whole * plan.served_share
         if demand <= 0:
             continue
         bears = carried(work, plan.placements, name, base) / demand

@@ -22,8 +22,10 @@ from problems.paths import split_path
 from solver.assemble import Answer, assemble, inputs_of, no_plan
 from solver.candidates import Candidates, Memo, build_candidates, reduced
 from solver.events import SolveOptions
+from solver.left_out import kept_portfolio
 from solver.model import PlanModel, build_model, tie_break_model
 from solver.plan import Result, Status
+from solver.priorities import Ranked, ranked
 from solver.scaling import Scaled, scale
 from solver.search import Found, run
 from solver.solve import base_dir, solve
@@ -58,7 +60,7 @@ class Study:
     @property
     def options(self) -> SolveOptions:
         """Options that every point is solved under."""
-        return SolveOptions(self.limit_s, None, workers=1, seed=self.seed, runner_up=False)
+        return SolveOptions(self.limit_s, None, workers=1, seed=self.seed, runner_up=False, additions=False)
 
     @property
     def limit_s(self) -> float:
@@ -119,7 +121,7 @@ class Study:
 
     def solve_loaded(self, loaded: LoadedProblem, catalog: Catalog, stop: threading.Event | None = None) -> Result:
         """As `solve`, for a problem at hand."""
-        if loaded.problem.objective == "scale":
+        if loaded.problem.objective == "scale" or loaded.problem.weighed:
             result = solve(loaded, catalog, self.options, None, stop, self.user_measurements)
             return result.model_copy(update={"search": None, "runner_up": None})
         small = reduced(self.compiled(loaded, catalog))
@@ -128,6 +130,13 @@ class Study:
         scaled = scale(small, catalog)
         found = self.search(build_model(scaled.instance), stop=stop)
         return self.answer(loaded, catalog, small, scaled, found, self.ties(scaled, found, stop))
+
+    def settled(self, scaled: Scaled, stop: threading.Event | None = None) -> tuple[Scaled, Ranked | None]:
+        """Where workloads are weighed: the integers with the largest value of each priority as a floor, and the search."""
+        if not scaled.instance.wishes:
+            return scaled, None
+        ranks = ranked(scaled.instance, lambda inst, near, share: self.search(build_model(inst), share, stop))
+        return replace(scaled, instance=ranks.instance), ranks
 
     def ties(self, scaled: Scaled, found: Found, stop: threading.Event | None = None) -> Found | None:
         """Among equally good plans the one with the fewest pools, then the least power; only after proof."""
@@ -147,7 +156,9 @@ class Study:
         binding: dict[str, bool] | None = None,
     ) -> Result:
         """Result of a search."""
-        made = assemble(Answer(loaded, catalog, small, scaled, found, final, binding, self.options, 0.0))
+        values = (final or found).values
+        kept = None if values is None else kept_portfolio(loaded.problem, scaled, values)
+        made = assemble(Answer(loaded, catalog, small, scaled, found, final, binding, self.options, 0.0, kept))
         return made.model_copy(update={"search": None})
 
 

@@ -17,11 +17,12 @@ How it enumerates
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from solver.instance import COVERAGE_SLACK, Instance, Option
+from solver.instance import COVERAGE_SLACK, SHARE_UNIT, Instance, Option
 
 State = tuple[
     int, ...
@@ -47,6 +48,11 @@ def needed(demand: int) -> int:
     return demand - demand // round(1 / COVERAGE_SLACK)
 
 
+def asked(amount: int, share: int) -> int:
+    """What a share of `amount` asks for: nothing where left out, else the shortfall is taken off in whole steps."""
+    return 0 if share == 0 else amount - amount // SHARE_UNIT * (SHARE_UNIT - share)
+
+
 def pareto(states: Iterable[State], tick: Callable[[int], None]) -> list[State]:
     """States that no other state beats or equals in every entry."""
     kept: list[State] = []
@@ -57,13 +63,13 @@ def pareto(states: Iterable[State], tick: Callable[[int], None]) -> list[State]:
     return kept
 
 
-def serves(inst: Instance, work: int, period: int, counts: dict[int, int]) -> bool:
+def serves(inst: Instance, work: int, period: int, counts: dict[int, int], share: int = SHARE_UNIT) -> bool:
     """Whether replica counts (kind -> number) serve a service in a period, with its redundancy and spot share."""
     service = inst.services[work]
     demand = service.demand[0][period]
     if demand == 0:
         return True
-    if sum(inst.replicas[k].rate[0] * n for k, n in counts.items()) < needed(demand):
+    if sum(inst.replicas[k].rate[0] * n for k, n in counts.items()) < asked(needed(demand), share):
         return False
     kinds = [k for k, r in enumerate(inst.replicas) if r.work == work]
 
@@ -78,23 +84,25 @@ def serves(inst: Instance, work: int, period: int, counts: dict[int, int]) -> bo
             node[pool_of(k)] = max(node.get(pool_of(k), 0), inst.replicas[k].node_blend)
         for o, most in node.items():
             inside = sum(v for k, v in blended.items() if pool_of(k) == o)
-            if supply - min(inside, most) < needed(demand):
+            if supply - min(inside, most) < asked(needed(demand), share):
                 return False
     firm_ppm = 1_000_000 - inst.spot_share_ppm
     if firm_ppm > 0:
         firm = sum(v for k, v in blended.items() if not inst.pools[pool_of(k)].spot)
-        if firm < needed(demand) * firm_ppm // 1_000_000:
+        if firm < asked(needed(demand) * firm_ppm // 1_000_000, share):
             return False
     return True
 
 
-def minimal_counts(inst: Instance, work: int, period: int, tick: Callable[[], None]) -> Iterator[dict[int, int]]:
+def minimal_counts(
+    inst: Instance, work: int, period: int, tick: Callable[[], None], share: int = SHARE_UNIT
+) -> Iterator[dict[int, int]]:
     """Every vector of replica counts that serves, and would not with its last kind one lower."""
     kinds = [k for k, r in enumerate(inst.replicas) if r.work == work]
 
     def extend(at: int, counts: dict[int, int]) -> Iterator[dict[int, int]]:
         tick()
-        if serves(inst, work, period, counts):
+        if serves(inst, work, period, counts, share):
             yield counts
             return
         if at == len(kinds):
@@ -102,7 +110,7 @@ def minimal_counts(inst: Instance, work: int, period: int, tick: Callable[[], No
         kind = kinds[at]
         for n in range(inst.replicas[kind].max_count + 1):
             mine = {**counts, kind: n} if n else counts
-            if n and serves(inst, work, period, mine):
+            if n and serves(inst, work, period, mine, share):
                 yield mine
                 return
             yield from extend(at + 1, mine)
@@ -114,6 +122,7 @@ def minimal_counts(inst: Instance, work: int, period: int, tick: Callable[[], No
 class _Search:
     inst: Instance
     most_steps: int
+    shares: dict[tuple[bool, int], int] = field(default_factory=dict)
     steps: int = 0
     best: tuple[State, int] | None = None
     memo: dict[tuple[object, ...], list[State]] = field(default_factory=dict)
@@ -171,7 +180,7 @@ class _Search:
         total: set[tuple[int, ...]] = {(0,) * (size + 3)}
         for w in range(len(self.inst.services)):
             mine = set()
-            for counts in minimal_counts(self.inst, w, period, self.tick):
+            for counts in minimal_counts(self.inst, w, period, self.tick, self.shares.get((False, w), SHARE_UNIT)):
                 row = [0] * (size + 3)
                 for k, n in counts.items():
                     replica = self.inst.replicas[k]
@@ -186,7 +195,8 @@ class _Search:
 
     def run(self) -> Best | None:
         numbered = list(enumerate(self.inst.options))
-        per_job = [[(q, o) for q, o in numbered if o.work == w] for w in range(len(self.inst.jobs))]
+        wanted = [w for w in range(len(self.inst.jobs)) if self.shares.get((True, w), SHARE_UNIT)]
+        per_job = [[(q, o) for q, o in numbered if o.work == w] for w in wanted]
         for picks in itertools.product(*per_job):
             self.chosen = {q for q, _ in picks}
             chosen = [o for _, o in picks]
@@ -422,3 +432,32 @@ def brute_force(inst: Instance, most_steps: int = 10_000_000) -> Best | None:
         After `most_steps` combinations.
     """
     return _Search(inst, most_steps).run()
+
+
+def brute_ranked(inst: Instance, most_steps: int = 10_000_000) -> tuple[tuple[int, ...], Best] | None:
+    """Largest value of each level in turn and the least objective at that, over every vector of shares.
+
+    Raises
+    ------
+    TooLargeError
+        After `most_steps` combinations for one vector, or for more than `most_steps` vectors.
+    """
+    wishes = inst.wishes
+    choices = [[*([] if w.must else [0]), *range(w.least, SHARE_UNIT + 1)] for w in wishes]
+    if math.prod(len(c) for c in choices) > most_steps:
+        raise TooLargeError
+    levels = range(1 + max(w.level for w in wishes))
+
+    def values(shares: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sum(w.value * s for w, s in zip(wishes, shares, strict=True) if w.level == n) for n in levels)
+
+    vectors = sorted(itertools.product(*choices), key=values, reverse=True)
+    for reached, alike in itertools.groupby(vectors, key=values):
+        found = []
+        for shares in alike:
+            taken = {(w.job, w.work): s for w, s in zip(wishes, shares, strict=True)}
+            best = _Search(inst, most_steps, taken).run()
+            found += [] if best is None else [best]
+        if found:
+            return reached, min(found, key=lambda b: b.objective)
+    return None

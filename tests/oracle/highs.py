@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import highspy
 
-from solver.instance import LOAD_UNIT, Instance
+from solver.instance import LOAD_UNIT, SHARE_UNIT, Instance
 
 Terms = Mapping[int, int]
 
@@ -145,6 +145,8 @@ class _Builder:
             for h in range(len(inst.weeks[0]))
         }
         self.gear = {g: new(x.max_count) for g, x in enumerate(inst.gear)}
+        self.kept = [new(1) for _ in inst.wishes]
+        self.share = [new(SHARE_UNIT) for _ in inst.wishes]
         self.load: dict[tuple[int, int, int], int] = {}
         for k, r in enumerate(inst.replicas):
             buckets = len(inst.services[r.work].demand)
@@ -160,11 +162,21 @@ class _Builder:
         self._nodes()
         self._jobs()
         self._week()
+        self._wishes()
         self._sites()
         self._gear()
         self._money()
         self._objective()
         return self.program
+
+    def _asked(self, terms: dict[int, int], w: int, amount: int) -> None:
+        """Row: terms cover `amount`, less its shortfall in steps of 1/SHARE_UNIT where the service has a share."""
+        for i, wish in enumerate(self.inst.wishes):
+            if (wish.job, wish.work) == (False, w):
+                step, rest = divmod(amount, SHARE_UNIT)
+                self.program.row({**terms, self.kept[i]: -rest, self.share[i]: -step}, low=0)
+                return
+        self.program.row(terms, low=amount)
 
     def _service(self, w: int, p: int) -> None:
         inst, row = self.inst, self.program.row
@@ -176,9 +188,9 @@ class _Builder:
             if several:
                 # In 1/LOAD_UNIT of a replica; rates lose their last digit, as they do in the model's integers.
                 terms = {self.load[k, b, p]: inst.replicas[k].rate[b] // 10 for k in kinds}
-                row(terms, low=_needed(demand) // 10 * LOAD_UNIT)
+                self._asked(terms, w, _needed(demand) // 10 * LOAD_UNIT)
             else:
-                row({self.count[k, p]: inst.replicas[k].rate[b] for k in kinds}, low=_needed(demand))
+                self._asked({self.count[k, p]: inst.replicas[k].rate[b] for k in kinds}, w, _needed(demand))
         if several:
             for k in kinds:
                 loads = {self.load[k, b, p]: 1 for b in range(len(service.demand))}
@@ -188,7 +200,7 @@ class _Builder:
             return
         blended = {self.count[k, p]: inst.replicas[k].blend for k in kinds}
         if service.redundant:
-            self._redundant(kinds, p, blended, _needed(demand))
+            self._redundant(w, kinds, p, blended, _needed(demand))
         firm_ppm = 1_000_000 - inst.spot_share_ppm
         firm = [k for k in kinds if not self._spot(k)]
         if firm_ppm <= 0 or firm == kinds:
@@ -196,23 +208,30 @@ class _Builder:
         if several:
             for b in range(len(service.demand)):
                 terms = {self.load[k, b, p]: inst.replicas[k].rate[b] // 10 for k in firm}
-                row(terms, low=_needed(demand) // 10 * LOAD_UNIT * firm_ppm // 1_000_000)
+                self._asked(terms, w, _needed(demand) // 10 * LOAD_UNIT * firm_ppm // 1_000_000)
         else:
             terms = {self.count[k, p]: inst.replicas[k].rate[0] for k in firm}
-            row(terms, low=_needed(demand) * firm_ppm // 1_000_000)
+            self._asked(terms, w, _needed(demand) * firm_ppm // 1_000_000)
 
     def _spot(self, kind: int) -> bool:
         return self.inst.pools[self.inst.replicas[kind].pool].spot
 
-    def _redundant(self, kinds: list[int], p: int, blended: dict[int, int], demand: int) -> None:
+    def _redundant(self, w: int, kinds: list[int], p: int, blended: dict[int, int], demand: int) -> None:
         """Supply less one node, or less the whole pool, covers demand; the big-M is exactly what would be missing."""
         replicas = self.inst.replicas
         for o in {replicas[k].pool for k in kinds}:
             node = max(replicas[k].node_blend for k in kinds if replicas[k].pool == o)
             whole = self.program.variable(1)
-            self.program.row({**blended, whole: node + demand}, low=demand + node)
+            wish = next((i for i, x in enumerate(self.inst.wishes) if (x.job, x.work) == (False, w)), None)
             outside = {self.count[k, p]: replicas[k].blend for k in kinds if replicas[k].pool != o}
-            self.program.row({**outside, whole: -demand}, low=0)
+            if wish is None:
+                self.program.row({**blended, whole: node + demand}, low=demand + node)
+                self.program.row({**outside, whole: -demand}, low=0)
+                continue
+            step, rest = divmod(demand, SHARE_UNIT)
+            part = {self.kept[wish]: -rest, self.share[wish]: -step}
+            self.program.row({**blended, **part, whole: node + demand}, low=node)
+            self.program.row({**outside, **part, whole: -demand}, low=-demand)
 
     def _nodes(self) -> None:
         """Room on the nodes held, and limits on their number."""
@@ -240,7 +259,24 @@ class _Builder:
 
     def _jobs(self) -> None:
         for w in range(len(self.inst.jobs)):
-            self.program.row({self.pick[q]: 1 for q, x in enumerate(self.inst.options) if x.work == w}, 1, 1)
+            ways = {self.pick[q]: 1 for q, x in enumerate(self.inst.options) if x.work == w}
+            wish = next((i for i, x in enumerate(self.inst.wishes) if (x.job, x.work) == (True, w)), None)
+            if wish is None:
+                self.program.row(ways, 1, 1)
+            else:
+                self.program.row({**ways, self.kept[wish]: -1}, 0, 0)
+
+    def _value(self, level: int) -> dict[int, int]:
+        return {self.share[i]: w.value for i, w in enumerate(self.inst.wishes) if w.level == level}
+
+    def _wishes(self) -> None:
+        for i, wish in enumerate(self.inst.wishes):
+            self.program.row({self.share[i]: 1, self.kept[i]: -wish.least}, low=0)
+            self.program.row({self.share[i]: 1, self.kept[i]: -SHARE_UNIT}, high=0)
+            if wish.must:
+                self.program.row({self.kept[i]: 1}, low=1)
+        for level, floor in enumerate(self.inst.floors):
+            self.program.row(self._value(level), low=floor)
 
     def _there(self, way: int, period: int) -> bool:
         """Whether nodes held in some way are there in a period: always by the hour, from start to end if committed."""
@@ -371,7 +407,9 @@ class _Builder:
 
     def _objective(self) -> None:
         inst = self.inst
-        if inst.objective in ("cost", "carbon"):
+        if inst.goal is not None:
+            self.program.cost = {v: -c for v, c in self._value(inst.goal).items()}
+        elif inst.objective in ("cost", "carbon"):
             self.program.cost = self._sum(inst.objective)
         elif inst.objective == "time":
             longest = self.program.variable(max((x.duration_s for x in inst.options), default=0))
@@ -413,3 +451,16 @@ class Answer:
 def highs_optimum(inst: Instance) -> Answer:
     """Solve an instance with HiGHS to a gap of zero."""
     return Answer(_Builder(inst).build().solve())
+
+
+def highs_ranked(inst: Instance) -> tuple[tuple[int, ...], int] | None:
+    """Largest value of each level in turn, and the least objective at that; None where there is no plan at all."""
+    floors: tuple[int, ...] = ()
+    for level in range(1 + max(w.level for w in inst.wishes)):
+        best = highs_optimum(replace(inst, floors=floors, goal=level)).objective
+        if best is None:
+            return None
+        floors = (*floors, -best)
+    last = highs_optimum(replace(inst, floors=floors, goal=None)).objective
+    assert last is not None
+    return floors, last

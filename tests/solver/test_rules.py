@@ -250,6 +250,7 @@ def test_every_rule_has_cases() -> None:
         "site_power",
         "budget",
         *GEAR_RULES,  # tests.solver.test_gear
+        "wishes",  # tests.solver.test_priorities
     }
     assert {c.__name__ for c in CONSTRAINTS} - covered == {"mix_cuts", "pool_use"}
 
