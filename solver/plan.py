@@ -68,7 +68,7 @@ class Item(Part):
 
     item: str
     kind: str = Field(
-        description="rental | server | network | storage | rack | setup | staff | support | egress | energy | maintenance | space | residual"
+        description="rental | compute_units | server | network | storage | rack | setup | staff | support | egress | energy | maintenance | space | residual"
     )
     quantity: float
     billing: str
@@ -87,6 +87,11 @@ class Item(Part):
     price_as_of: str | None = None
     price_confidence: str | None = None
     price_source: str | None = None
+    fallback_share: float | None = Field(
+        default=None,
+        description="spot: share of its hours expected on demand, on the same machine, after interruptions",
+    )
+    fallback_price_per_hour: str | None = Field(default=None, description="what those hours cost, in price_currency")
     quantity_by_period: dict[str, int] | None = None
     from_month: float | None = Field(
         default=None, description="months after the start at which a commitment begins; absent where the load is steady"

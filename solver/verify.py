@@ -19,6 +19,7 @@ from solver.verify_running import check_running
 from solver.verify_shares import check_shares
 from solver.verify_terms import check_commitments
 from solver.verify_traffic import SLACK, check_traffic, served
+from solver.verify_units import check_units
 from solver.verify_week import check_week, is_pooled, node_sizes
 
 
@@ -38,6 +39,7 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
     wrong += _check_proof(result)
     wrong += check_shares(result, problem, catalog)
     wrong += check_bill(result, problem, catalog)
+    wrong += check_units(result, problem, catalog)
     wrong += check_running(result, problem, catalog)
     wrong += check_places(result, problem, catalog)
     wrong += check_rates(result, problem, catalog, base_dir)

@@ -95,6 +95,7 @@ ZH: dict[str, str] = {
     "yours": "用户实测",
     "published": "公开实测",
     "model": "模型估算",
+    "{share} of the time expected on demand at {price}": "预计 {share} 的时间改用按需，价格 {price}",
     "limit {watts} per GPU": "每卡限 {watts}",
     "each": "每副本",
     "in {hours} h": "用时 {hours} 小时",

@@ -90,6 +90,10 @@ def item_rows(result: Result, t: Messages, wide: bool) -> Iterator[Sequence[str]
             row.append(item_price(item, currency))
         row += [monthly(item.total_cost), forms.money(item.total_cost, currency), forms.watts(item.power_w)]
         yield row
+        if item.fallback_share:
+            price = f"{item.fallback_price_per_hour} {item.price_currency or currency}/h"
+            share = forms.share(item.fallback_share, 3)
+            yield ["└ " + t("{share} of the time expected on demand at {price}", share=share, price=price)]
         for number, part in enumerate(item.parts):
             yield [("└ " if number == len(item.parts) - 1 else "├ ") + part]
     power = forms.watts(result.power.it_peak_w) if result.power and result.power.it_peak_w else "-"
