@@ -27,6 +27,8 @@ class SolveOptions:
         Pass the solver's own log on to stderr.
     runner_up
         Also look for the best plan without the main accelerator of the chosen one.
+    single_modes
+        Also look what each billing mode alone would cost, and what machines shared over time save; None: as `runner_up`.
     additions
         Where workloads are left out, also price adding them, and look how far single billing modes come.
     """
@@ -38,6 +40,12 @@ class SolveOptions:
     log: bool = False
     runner_up: bool = True
     additions: bool = True
+    single_modes: bool | None = None
+
+    @property
+    def compares(self) -> bool:
+        """Whether single billing modes are looked at."""
+        return self.runner_up if self.single_modes is None else self.single_modes
 
 
 @dataclass(frozen=True)

@@ -255,6 +255,20 @@ class SingleMode(Part):
     proved: bool
 
 
+class Alone(Part):
+    """The best plan under one billing mode alone, or without sharing machines over time; no total where there is none.
+
+    `saving` is what this plan costs less, as a share of the alternative's bound: it costs that or more.
+    """
+
+    billing: str
+    total: MoneyText | None
+    bound: float | None
+    saving: float | None
+    proved: bool
+    because: str | None = Field(default=None, description="why there is no such plan")
+
+
 class Portfolio(Part):
     """What was served of each priority, what was left out and what it would cost, and how far single billing modes come."""
 
@@ -335,6 +349,12 @@ class Result(Part):
     limits: tuple[LimitUse, ...] = ()
     portfolio: Portfolio | None = None
     runner_up: RunnerUp | None = None
+    single_modes: tuple[Alone, ...] = Field(
+        default=(), description="where the plan mixes billing modes: each mode alone, the cheapest first"
+    )
+    unshared: Alone | None = Field(
+        default=None, description="where jobs run in hours that others leave free: the best plan in which none does"
+    )
     prices: tuple[PriceUse, ...] = ()
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

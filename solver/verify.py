@@ -59,6 +59,11 @@ def _check_proof(result: Result) -> list[str]:
     lowest = result.objective_name not in ("scale", "value")
     if lowest and result.bound > result.objective * (1 + 1e-9) + 0.01:
         wrong.append(f"bound {result.bound} above objective {result.objective}")
+    for other in (*result.single_modes, *([] if result.unshared is None else [result.unshared])):
+        if other.total is not None and float(other.total) < result.bound - 0.01 - 1e-6 * abs(result.bound):
+            wrong.append(f"{other.billing} alone costs {other.total}, below the bound {result.bound}")
+        if other.saving and (other.bound is None or abs(other.saving - 1 + result.objective / other.bound) > 1e-4):
+            wrong.append(f"the plan is not {other.saving:.1%} cheaper than {other.billing} alone")
     if result.status == "optimal" and result.gap > 1e-6:
         wrong.append(f"called optimal at a gap of {result.gap}")
     return wrong

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from solver.plan import Result, Status
 from solver.report import forms
 from solver.report import text_parts as parts
+from solver.report.alone_text import alone_lines
 from solver.report.left_text import left_lines
 from solver.report.messages import Messages
 from solver.report.page import Column, View, line, notes, render, table
@@ -107,6 +108,7 @@ def _plan_notes(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     yield from _labelled(t("In use"), utilisation_texts(result, t))
     yield from token_lines(result, t)
     yield t("Runner-up"), parts.runner_up_text(result, t)
+    yield from alone_lines(result, t)
     yield t("Prices"), parts.price_text(result, t)
     yield from _listed(t("Assumed"), tuple(f"* {assumed}" for assumed in result.assumptions))
     yield from _listed(t("Warnings"), tuple(f"! {warning}" for warning in result.warnings))
