@@ -128,7 +128,7 @@ def solve(ctx: click.Context, /, asked: Asked, answer: Answer, log: bool, no_pro
         sys.stderr, answer.quiet or no_progress or log, objective_writer(wanted.objective, wanted.currency)
     )
     result = watch(lambda on_event, stop: search(loaded, catalog, options, on_event, stop), shown)
-    faults = recheck(result, wanted, catalog) if result.cost is not None else []
+    faults = recheck(result, wanted, catalog, loaded.base_dir) if result.cost is not None else []
     if faults:
         raise RuntimeError("the plan failed its recheck: " + "; ".join(faults))
     give_result(answer, result, asked.source)
@@ -254,7 +254,7 @@ def verify(
     loaded, catalog = Asked(problem, settings, overlays).load()
     from solver.verify import verify as recheck
 
-    faults = recheck(saved, loaded.problem, catalog)
+    faults = recheck(saved, loaded.problem, catalog, loaded.base_dir)
     click.echo(verdict(saved, loaded.sha256, catalog.sha256, faults))
     ctx.exit(3 if faults else 0)
 

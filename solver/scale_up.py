@@ -30,11 +30,12 @@ def _grown(work: Workload, factor: float) -> Workload:
             new = traffic.model_copy(update={"rate": traffic.rate * factor})
         elif traffic.concurrency is not None:
             new = traffic.model_copy(update={"concurrency": traffic.concurrency * factor})
-        else:
-            assert traffic.users is not None
+        elif traffic.users is not None:
             new = traffic.model_copy(
                 update={"users": traffic.users.model_copy(update={"total": traffic.users.total * factor})}
             )
+        else:
+            new = traffic.model_copy(update={"rate": traffic.load * factor})
         return work.model_copy(update={"traffic": new})
     if isinstance(work, Batch):
         return work.model_copy(update={"requests": work.requests * factor})

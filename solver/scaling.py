@@ -56,6 +56,7 @@ class Scaled:
     prices: tuple[dict[str, Any], ...]  # every price row of the pools, those that only jobs hire at included
     period_hours: tuple[float, ...]  # of each period in the mean month of the horizon [h]
     stages: tuple[Stage, ...]
+    asked: tuple[tuple[float, ...], ...]  # per service and period: requests that come, as a share of those planned for
     gear: pl.DataFrame
 
 
@@ -143,7 +144,18 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         found.prices.filter(pl.col("pool").is_in(pools["pool"].implode())).sort("pool", "billing", "price").to_dicts()
     )
     hours = tuple(p.hours_per_month * (found.terms.stage(p).months / problem.horizon) for p in found.periods)
-    return Scaled(instance, pools, capacity, replica_rows, option_rows, tuple(prices), hours, found.terms.stages, gear)
+    return Scaled(
+        instance,
+        pools,
+        capacity,
+        replica_rows,
+        option_rows,
+        tuple(prices),
+        hours,
+        found.terms.stages,
+        _asked(services, found),
+        gear,
+    )
 
 
 def _runs(problem: Problem, jobs: list[str]) -> tuple[Runs, ...]:
@@ -214,6 +226,16 @@ def _service(work: Serve, number: int, found: Candidates) -> Service:
     top = max(levels, default=0.0) or 1.0
     scaled = tuple(math.ceil(round(DEMAND_UNIT * level / top, 3)) for level in levels)
     return Service(work.name, tuple(scaled for _ in work.traffic.buckets), work.redundancy == "n+1", work.interruptible)
+
+
+def _asked(services: list[Serve], found: Candidates) -> tuple[tuple[float, ...], ...]:
+    """Share of the requests planned for that come: levels are planned for their busiest hour, stages for their highest month."""
+    out = []
+    for work, loss in zip(services, found.calendar.loss, strict=True):
+        spans = [(s, work.traffic.highest(s.start, s.end)) for s in found.terms.stages]
+        shares = [work.traffic.mean(s.start, s.end) / top / (1 + loss) if top else 1.0 for s, top in spans]
+        out.append(tuple(shares[p.stage] for p in found.periods))
+    return tuple(out)
 
 
 def top_level(found: Candidates, number: int) -> float:

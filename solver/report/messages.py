@@ -58,6 +58,10 @@ ZH: dict[str, str] = {
     "Total": "合计",
     "Power": "功率",
     "TOTAL": "总计",
+    "months {first} to {last}": "第 {first} 至 {last} 个月",
+    "in {when}": "在 {when}",
+    "in {n} of {total} load periods": "在 {total} 个负载时段中的 {n} 个",
+    "{least} to {most} by load period": "按负载时段 {least} 至 {most}",
     "Up front {capex}; highest month {monthly}; {hour} per hour over the horizon.": (
         "前期投入 {capex}；最高月支出 {monthly}；全周期每小时 {hour}。"
     ),

@@ -21,6 +21,10 @@ STOP_TEXT = {
 SOURCE_TEXT = {"user": "yours", "published": "published", "model": "model"}
 
 
+MOST_NAMED = 6
+"""Load periods that are named one by one; of more, only the range is written."""
+
+
 def currency_of(result: Result) -> str:
     """Currency of the result; USD where there is no cost to name one."""
     return result.cost.currency if result.cost else "USD"
@@ -43,9 +47,11 @@ def request_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     """Echo what was asked: workloads, limits, horizon, and how much of the catalogue was in play."""
     for workload in result.workloads:
         demand = peak(workload.demand_by_period)
+        early = peak({p: workload.demand_by_period.get(p, 0.0) for s in result.stages[:1] for p in s.periods})
         said = [workload.kind, workload.model or ""]
         if demand is not None:
-            said.append(f"{forms.number(demand)} {workload.demand_unit}".strip())
+            grows = "" if early is None or early == demand else f"{forms.number(early)} → "
+            said.append(f"{grows}{forms.number(demand)} {workload.demand_unit}".strip())
         yield workload.name, " · ".join(part for part in said if part)
     asked = [f"{limit.field} {forms.quantity(limit.limit, limit.unit, currency_of(result))}" for limit in result.limits]
     yield t("limits"), " · ".join(asked) or t("none")
@@ -76,6 +82,22 @@ def item_price(item: Item, currency: str) -> str:
     return f"{item.price_per_hour} {item.price_currency or currency}/h"
 
 
+def when_text(item: Item, result: Result, t: Messages) -> Iterator[str]:
+    """Write when a machine is held, where the load changes over the horizon: since when, or in which stages."""
+    if not result.stages or item.quantity_by_period is None or item.kind not in ("rental", "server"):
+        return
+    held = [s for s in result.stages if any(p in item.quantity_by_period for p in s.periods)]
+    if item.from_month is not None:
+        last = held[-1].from_month + held[-1].months if held else result.horizon_months
+        yield t("months {first} to {last}", first=forms.number(item.from_month + 1), last=forms.number(last))
+    elif len(result.periods) == len(result.stages) or all(set(s.periods) <= {*item.quantity_by_period} for s in held):
+        yield t("in {when}", when=", ".join(s.name for s in held))
+    elif len(item.quantity_by_period) <= MOST_NAMED:
+        yield t("in {when}", when=", ".join(item.quantity_by_period))
+    else:
+        yield t("in {n} of {total} load periods", n=len(item.quantity_by_period), total=len(result.periods))
+
+
 def item_rows(result: Result, t: Messages, wide: bool) -> Iterator[Sequence[str]]:
     """One row per line of the bill, what is in it below, and the total last."""
     assert result.cost is not None
@@ -90,8 +112,9 @@ def item_rows(result: Result, t: Messages, wide: bool) -> Iterator[Sequence[str]
             row.append(item_price(item, currency))
         row += [monthly(item.total_cost), forms.money(item.total_cost, currency), forms.watts(item.power_w)]
         yield row
-        for number, part in enumerate(item.parts):
-            yield [("└ " if number == len(item.parts) - 1 else "├ ") + part]
+        inside = [*when_text(item, result, t), *item.parts]
+        for number, part in enumerate(inside):
+            yield [("└ " if number == len(inside) - 1 else "├ ") + part]
     power = forms.watts(result.power.it_peak_w) if result.power and result.power.it_peak_w else "-"
     total = [t("TOTAL"), "", "", *([""] if wide else [])]
     yield [*total, monthly(result.cost.total), forms.money(result.cost.total, currency), power]
@@ -151,7 +174,9 @@ def placement_text(placement: Placement, t: Messages, wide: bool) -> str:
     said = counted(gpus, "1 GPU", "{n} GPUs", t)
     if factors and gpus > 1:
         said += " = " + " × ".join(factors)
-    if len(set(counts.values())) > 1:
+    if len(set(counts.values())) > 1 and len(counts) > MOST_NAMED:
+        said += " (" + t("{least} to {most} by load period", least=min(counts.values()), most=replicas) + ")"
+    elif len(set(counts.values())) > 1:
         said += " (" + ", ".join(f"{period} {count}" for period, count in counts.items()) + ")"
     if placement.nodes > 1:
         said += ", " + counted(placement.nodes, "{n} nodes", "{n} nodes", t)
