@@ -15,6 +15,7 @@ Deployment = Literal["vm", "container", "container_cluster", "bare_metal", "appl
 Confidence = Literal["measured", "listed", "derived", "estimate", "recalled"]
 Objective = Literal["cost", "power", "carbon", "time", "scale"]
 Calendar = Literal["flat", "office_hours", "day_night"]
+Apart = Literal["zone", "region", "provider", "site"]
 Severity = Literal["hard", "warn", "off"]
 RuleName = Literal[
     "training_ram_ratio",

@@ -97,6 +97,7 @@ def _workloads(result: Result, view: View, t: Messages) -> RenderableType:
 
 def _plan_notes(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     yield from left_lines(result, t)
+    yield from parts.survival_lines(result, t)
     yield from parts.limit_lines(result, t)
     yield from token_lines(result, t)
     yield t("Runner-up"), parts.runner_up_text(result, t)
