@@ -16,6 +16,7 @@ Confidence = Literal["measured", "listed", "derived", "estimate", "recalled"]
 Objective = Literal["cost", "power", "carbon", "time", "scale"]
 Calendar = Literal["flat", "office_hours", "day_night", "day_night_weekend", "hourly"]
 HeldBilling = Literal["reserved", "subscription", "purchase"]
+Apart = Literal["zone", "region", "provider", "site"]
 Severity = Literal["hard", "warn", "off"]
 RuleName = Literal[
     "training_ram_ratio",

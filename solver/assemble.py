@@ -38,6 +38,7 @@ from solver.plan import (
 from solver.routing import Routing
 from solver.scaling import Scaled, demands, top_level
 from solver.search import Found, Values, relative_gap
+from solver.survived import survived
 from solver.token_cost import with_costs, with_utilisation
 
 
@@ -286,6 +287,7 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
                     },
                     demand_unit="requests in flight" if work.traffic.concurrency is not None else "requests/s",
                     **_weights(answer, values, number),
+                    **survived(work, s, scaled, values, answer.catalog),
                 )
             )
             continue

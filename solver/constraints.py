@@ -10,11 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from solver.context import Context as Context
-from solver.context import Expr as Expr
 from solver.context import Variables as Variables
-from solver.context import required as required
-from solver.context import total as total
+from solver.expressions import Expr as Expr
+from solver.expressions import required as required
+from solver.expressions import total as total
 from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT, Gear, Pool
+from solver.losses import redundancy, spread
 from solver.schedule import place_runs
 
 
@@ -124,37 +125,6 @@ def wishes(ctx: Context) -> None:
             ctx.model.add(served == 1)
     for level, floor in enumerate(ctx.instance.floors):
         ctx.model.add(level_value(ctx, level) >= floor)
-
-
-def redundancy(ctx: Context) -> None:
-    """After the loss of any one node demand still holds, whichever way replicas were spread over nodes.
-
-    supply - loss >= demand, where loss is at least, for every pool o, the smaller of what one full node of o carries and
-    what o carries in all (the whole pool is on that node). With several request sizes supply is counted by the blended
-    rate, which is sufficient (every replica serves the mix).
-    """
-    for w, service in enumerate(ctx.instance.services):
-        if not service.redundant:
-            continue
-        by_pool: dict[int, list[int]] = defaultdict(list)
-        for k, r in enumerate(ctx.instance.replicas):
-            if r.work == w:
-                by_pool[r.pool].append(k)
-        lost = {o: max(ctx.instance.replicas[k].node_blend for k in kinds) for o, kinds in by_pool.items()}
-        for p in ctx.period_range():
-            demand = service.demand[0][p]
-            if demand == 0:
-                continue
-            loss = ctx.model.new_int_var(0, max(lost.values(), default=0), f"loss[{w},{p}]")
-            inside = {
-                o: total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in kinds)
-                for o, kinds in by_pool.items()
-            }
-            ctx.model.add(total(inside.values()) - loss >= ctx.asked(w, required(demand)))
-            for o in sorted(by_pool):
-                whole = ctx.model.new_bool_var(f"lose_pool[{w},{p},{o}]")
-                ctx.model.add(loss >= lost[o]).only_enforce_if(~whole)
-                ctx.model.add(loss >= inside[o]).only_enforce_if(whole)
 
 
 def spot_share(ctx: Context) -> None:
@@ -337,6 +307,7 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     schedule,
     wishes,
     redundancy,
+    spread,
     spot_share,
     node_limits,
     site_power,

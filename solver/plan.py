@@ -171,6 +171,12 @@ class WorkloadPlan(Part):
     demand_unit: str = ""
     cost: MoneyText | None = None
     tokens: TokenCost | None = None
+    spare_nodes: int | None = Field(
+        default=None, description="nodes that may fail at once, any of them, demand still served"
+    )
+    availability: float | None = Field(
+        default=None, description="share of time in which no more nodes are down than that"
+    )
     served_share: float = Field(default=1.0, description="part of the demand that is served; 0: left out")
     priority: int | None = None
     value: MoneyText | None = Field(default=None, description="of a month in which all of it is served")

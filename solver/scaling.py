@@ -9,7 +9,8 @@ from 2^63.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -21,10 +22,12 @@ from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, build_gear
 from solver.candidates.money import site_frame
 from solver.candidates.periods import Stage, week_periods
+from solver.candidates.survival import survival
 from solver.candidates.weekly import repeat_of
 from solver.gear_scaling import Names, scaled_gear, scaled_rows
 from solver.instance import (
     DEMAND_UNIT,
+    MOST_TO_LOSE,
     SHARE_UNIT,
     Capacity,
     Instance,
@@ -84,6 +87,9 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
     replicas, replica_rows = _replicas(found, services, index)
     options, option_rows = _options(found, jobs, index)
     site_names = [s.name for s in problem.sites]
+    share = problem.policy.spot_share
+    lost = [survival(w, pools, catalog, _most_nodes_of(replicas, s, w, share)) for s, w in enumerate(services)]
+    replicas = _with_spares(replicas, services, lost)
     pool_rows = [
         Pool(
             key=r["pool"],
@@ -114,7 +120,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         periods=tuple(p.name for p in found.periods),
         pools=tuple(pool_rows),
         capacities=tuple(_capacity(r, index, most, found) for r in ways),
-        services=tuple(_service(w, s, found) for s, w in enumerate(services)),
+        services=tuple(replace(_service(w, s, found), **lost[s]) for s, w in enumerate(services)),
         replicas=tuple(replicas),
         jobs=tuple(jobs),
         options=tuple(options),
@@ -225,7 +231,7 @@ def _service(work: Serve, number: int, found: Candidates) -> Service:
     levels = [p.levels[number] for p in found.periods]
     top = max(levels, default=0.0) or 1.0
     scaled = tuple(math.ceil(round(DEMAND_UNIT * level / top, 3)) for level in levels)
-    return Service(work.name, tuple(scaled for _ in work.traffic.buckets), work.redundancy == "n+1", work.interruptible)
+    return Service(work.name, tuple(scaled for _ in work.traffic.buckets), work.nodes_to_lose, work.interruptible)
 
 
 def _asked(services: list[Serve], found: Candidates) -> tuple[tuple[float, ...], ...]:
@@ -277,9 +283,36 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
                 carbon=tuple(gpus * grams(carbon * h * at.months) for h, at in shares),
                 blend=blend,
                 node_blend=fill * blend,
+                nodes=max(1, -(-gpus // int(r["node_gpus"]))),
             )
         )
     return out, frame
+
+
+def _most_nodes_of(replicas: list[Replica], service: int, work: Serve, spot_share: float) -> Callable[[int], int]:
+    """Most nodes worth using for a service that must survive the loss of k of them.
+
+    Of what the loss leaves, no more replicas are worth having than serve the demand as the slowest kind; lost are at most k
+    full nodes. Being spread over places, and a cap on spot, ask for as much once more each.
+    """
+    mine = [r for r in replicas if r.work == service]
+    slowest = min((x for r in mine for x in (*r.rate, r.blend) if x > 0), default=DEMAND_UNIT)
+    needed = (-(-DEMAND_UNIT // slowest) + 1) * len(work.traffic.buckets)
+    needed *= 1 + bool(work.spread) + (spot_share < 1)
+    fill = max((r.node_blend // r.blend for r in mine if r.blend), default=1)
+    wide = max((r.nodes for r in mine), default=1)
+    return lambda k: min(MAX_NODES, wide * (needed + max(k, work.nodes_to_lose) * max(1, fill)))
+
+
+def _with_spares(replicas: list[Replica], services: list[Serve], lost: list[dict[str, Any]]) -> list[Replica]:
+    """Bounds of counts with room for the nodes that a service may lose, beyond the one that each kind has room for."""
+    out = []
+    for r in replicas:
+        steps = max((len(x.steps) for x in lost[r.work].get("ladders", ())), default=0)
+        spare = max(services[r.work].nodes_to_lose, min(steps, MOST_TO_LOSE)) - 1  # max_count has room for one
+        fill = max(1, r.node_blend // r.blend) if r.blend else 1
+        out.append(replace(r, max_count=min(MAX_NODES, r.max_count + spare * fill)) if spare > 0 else r)
+    return out
 
 
 def _options(found: Candidates, jobs: list[str], index: dict[str, int]) -> tuple[list[Option], pl.DataFrame]:

@@ -27,6 +27,7 @@ from solver.candidates.periods import LoadCalendar, Period, load_calendar, load_
 from solver.candidates.pools import build_pools
 from solver.candidates.reduce import reduce_options, reduce_pools, reduce_replicas
 from solver.candidates.serving import serving_candidates
+from solver.candidates.survival import APART
 from solver.candidates.terms import HOURS_PER_MONTH, Rule, effective_rules
 from solver.candidates.weekly import with_slots
 from solver.features.speed_tables import SpeedTables
@@ -202,13 +203,16 @@ def reduced(
             replicas = reduce_replicas(replicas, extra)
         pooled = options if options.is_empty() else options.filter("pooled")
         in_use = _names(replicas, pooled)
+        services = [w for w in found.problem.workloads if isinstance(w, Serve)]
         lost = reduce_pools(
             pools.filter(pl.col("pool").is_in(in_use.implode())),
             capacity,
             replicas,
             pooled,
             extra,
-            [w.name for w in found.problem.workloads if isinstance(w, Serve) and w.redundancy != "none"],
+            [w.name for w in services if w.nodes_to_lose or w.availability is not None],
+            list(dict.fromkeys(column for w in services for apart in w.spread for column in APART[apart])),
+            any(w.availability is not None for w in services),
         ).implode()
         replicas = replicas if replicas.is_empty() else replicas.filter(~pl.col("pool").is_in(lost))
         options = options if options.is_empty() else options.filter(~(pl.col("pooled") & pl.col("pool").is_in(lost)))

@@ -101,6 +101,8 @@ def reduce_pools(
     pooled: pl.DataFrame,
     extra: list[str],
     redundant: Sequence[str] = (),
+    apart: Sequence[str] = (),
+    calm: bool = False,
 ) -> pl.Series:
     """Names of pools that another pool of equal node size and place beats or equals for everything held on them.
 
@@ -117,17 +119,21 @@ def reduce_pools(
     redundant : services that must survive the loss of a node. Replicas of such a service on B and on A survive it by being
         on different pools; moved to A alone, more of them are needed (a node of A is counted as full). That is free only
         where replicas cost nothing beside their node and no other work wants the node: else B stays.
+    apart : columns of pools (provider, region, zone) in which A and B must agree, since services are spread over them
+    calm : A may not be interrupted more often than B, since a service's availability counts that
     """
     shared = _shared(replicas, pooled, redundant)
     kept = pools.filter(pl.col("pool").is_in(shared.implode()))
     # Like cards first: most pools are the same card in another chassis or with other parts, and pairs stay few.
-    lost = _beaten(pools, capacity, replicas, pooled, extra, ["accelerator", "power_limit_w"], kept["pool"])
+    lost = _beaten(
+        pools, capacity, replicas, pooled, extra, ["accelerator", "power_limit_w", *apart], kept["pool"], calm
+    )
 
     def rest(frame: pl.DataFrame) -> pl.DataFrame:
         return frame if frame.is_empty() else frame.filter(~pl.col("pool").is_in(lost.implode()))
 
     return pl.concat(
-        [lost, _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, [], kept["pool"])]
+        [lost, _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, [*apart], kept["pool"], calm)]
     )
 
 
@@ -149,12 +155,13 @@ def _beaten(
     extra: list[str],
     alike: list[str],
     kept: pl.Series,
+    calm: bool,
 ) -> pl.Series:
     """Pools beaten by another of the same size, place and `alike` columns, but those `kept` in any case."""
     place = pl.col("site").fill_null("")
     loses = (
         pl.col("interruption_per_month").fill_null(0.0).alias("loses")
-        if "risk" in extra
+        if "risk" in extra or calm
         else pl.lit(0.0).alias("loses")
     )
     left = pools.select("pool", "gpus", place.alias("place"), "spot", "it_w", "facility_w", "node_limit", loses, *alike)

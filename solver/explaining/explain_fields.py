@@ -24,7 +24,18 @@ FILTERS = (
     "policy.gpu_power_limit",
     "policy.spot_share",
 )
-OF_WORK = ("countries", "compliance", "accelerators", "slo.ttft", "slo.tpot", "redundancy", "deadline", "network")
+OF_WORK = (
+    "countries",
+    "compliance",
+    "accelerators",
+    "slo.ttft",
+    "slo.tpot",
+    "redundancy",
+    "availability",
+    "spread",
+    "deadline",
+    "network",
+)
 COUNTED = ("limits.power", "limits.budget.capex", "limits.budget.monthly", "limits.budget.total")
 _QUOTA = re.compile(r"^limits\.quota\[(\d+)\]$")
 

@@ -22,6 +22,12 @@ ZH: dict[str, str] = {
     "{n} pools": "{n} 个资源池",
     "{months} months": "{months} 个月",
     "objective {name}": "目标 {name}",
+    # survival
+    "Survives": "容错",
+    "no spare node is needed": "无需备用节点",
+    "any one node may fail": "任一节点可失效",
+    "any {n} nodes may fail": "任意 {n} 个节点可失效",
+    "enough {share} of the time": "{share} 的时间内足够",
     # workloads left out
     "Served": "已满足",
     "Left out": "未满足",

@@ -303,6 +303,19 @@ def limit_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
         yield t("Slack"), " · ".join(slack)
 
 
+def survival_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
+    """Which services survive the loss of nodes, of how many, and for what share of the time that is enough."""
+    said = []
+    for w in result.workloads:
+        if w.spare_nodes is not None and w.placements:
+            nodes = counted(w.spare_nodes, "any one node may fail", "any {n} nodes may fail", t)
+            nodes = nodes if w.spare_nodes else t("no spare node is needed")
+            sure = t("enough {share} of the time", share=forms.share(w.availability, 6)) if w.availability else ""
+            said.append(f"{w.name}: {nodes}" + (f", {sure}" if sure else ""))
+    for number, text in enumerate(said):
+        yield (t("Survives") if number == 0 else ""), text
+
+
 def runner_up_text(result: Result, t: Messages) -> str:
     """The best plan that does without the main accelerator, and what it costs more."""
     other = result.runner_up

@@ -63,6 +63,17 @@ def pareto(states: Iterable[State], tick: Callable[[int], None]) -> list[State]:
     return kept
 
 
+def worst_loss(inst: Instance, kinds: list[int], inside: dict[int, int], nodes: int) -> int:
+    """Most that any so many nodes carry: every way to share the nodes out among pools, full nodes first."""
+    node: dict[int, int] = {}
+    for k in kinds:
+        node[inst.replicas[k].pool] = max(node.get(inst.replicas[k].pool, 0), inst.replicas[k].node_blend)
+    worst = 0
+    for lost in itertools.combinations_with_replacement(sorted(inside), nodes):
+        worst = max(worst, sum(min(inside[o], node[o] * lost.count(o)) for o in set(lost)))
+    return worst
+
+
 def serves(inst: Instance, work: int, period: int, counts: dict[int, int], share: int = SHARE_UNIT) -> bool:
     """Whether replica counts (kind -> number) serve a service in a period, with its redundancy and spot share."""
     service = inst.services[work]
@@ -78,14 +89,14 @@ def serves(inst: Instance, work: int, period: int, counts: dict[int, int], share
 
     blended = {k: inst.replicas[k].blend * n for k, n in counts.items()}
     supply = sum(blended.values())
-    if service.redundant:
-        node: dict[int, int] = {}
-        for k in kinds:
-            node[pool_of(k)] = max(node.get(pool_of(k), 0), inst.replicas[k].node_blend)
-        for o, most in node.items():
-            inside = sum(v for k, v in blended.items() if pool_of(k) == o)
-            if supply - min(inside, most) < asked(needed(demand), share):
-                return False
+    inside: dict[int, int] = {}
+    for k, v in blended.items():
+        inside[pool_of(k)] = inside.get(pool_of(k), 0) + v
+    if supply - worst_loss(inst, kinds, inside, service.redundant) < asked(needed(demand), share):
+        return False
+    for group in service.groups:
+        if sum(v for o, v in inside.items() if o not in group) < asked(needed(demand), share):
+            return False
     firm_ppm = 1_000_000 - inst.spot_share_ppm
     if firm_ppm > 0:
         firm = sum(v for k, v in blended.items() if not inst.pools[pool_of(k)].spot)
@@ -132,6 +143,8 @@ class _Search:
         inst = self.inst
         if any(len(s.demand) > 1 for s in inst.services):
             raise ValueError("only services with one bucket")
+        if any(s.ladders for s in inst.services):
+            raise ValueError("chance constraints count nodes beside replicas: see tests.solver.test_availability")
         self.periods = range(len(inst.periods))
         self.stage_of = inst.stage_of or (0,) * len(inst.periods)
         self.stages = range(max(self.stage_of) + 1)
