@@ -30,6 +30,8 @@ FORMAT = 1
 # Tables of at least so many rows are written as Parquet: text of that size is nothing to edit by hand.
 PARQUET_ROWS = 5_000
 MARKET = ("offers", "prices")
+# What an import may write beside the tables: a problem that is posed against them.
+BESIDE = "problem.yaml"
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,16 @@ def booked(frame: pl.DataFrame, file: str) -> pl.DataFrame:
 
 
 def write_overlay(
-    out: Path, tables: Mapping[str, pl.DataFrame], *, steps_aside: tuple[str, ...], imported: Mapping[str, Any]
+    out: Path,
+    tables: Mapping[str, pl.DataFrame],
+    *,
+    steps_aside: tuple[str, ...],
+    imported: Mapping[str, Any],
+    problem: str | None = None,
 ) -> None:
     """Write tables as overlay folder `out`, whole or not at all; an overlay that an import wrote there is replaced.
+
+    `problem` : text of a problem file to stand beside the tables.
 
     Raises
     ------
@@ -129,6 +138,8 @@ def write_overlay(
     if issues:
         raise CatalogError(issues)
     said = {"format": FORMAT, "steps_aside": list(steps_aside), "imported": dict(imported), "seals": seals}
+    if problem is not None:
+        files[BESIDE] = problem.encode()
     files[MANIFEST] = (json.dumps(said, indent=2, ensure_ascii=False) + "\n").encode()
     _place(out, files)
 
@@ -151,7 +162,7 @@ def refuse_place(out: Path) -> None:
         `out` is a file, or a folder that holds anything but an imported overlay, or its parent does not exist.
     """
     if out.is_dir():
-        strange = [p.name for p in out.iterdir() if p.name != MANIFEST and p.stem not in TABLES]
+        strange = [p.name for p in out.iterdir() if p.name not in (MANIFEST, BESIDE) and p.stem not in TABLES]
         if strange or (any(out.iterdir()) and not (out / MANIFEST).is_file()):
             raise CatalogError([Issue(str(out), None, None, "holds other files", "a new folder, or an earlier import")])
     elif out.exists():
@@ -190,4 +201,4 @@ def _umask() -> int:
     return mask
 
 
-__all__ = ["MARKET", "Manifest", "read_manifest", "read_parquet", "refuse_place", "write_overlay"]
+__all__ = ["BESIDE", "MARKET", "Manifest", "read_manifest", "read_parquet", "refuse_place", "write_overlay"]

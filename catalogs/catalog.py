@@ -58,6 +58,7 @@ class Catalog:
     benchmark_lengths: pl.DataFrame
     measurements_serving: pl.DataFrame
     user_measurements: pl.DataFrame
+    user_rates: pl.DataFrame
     sha256: str
 
     def assumption(self, key: str) -> float:

@@ -58,6 +58,7 @@ TABLES: Mapping[str, type[dy.Schema]] = {
     "benchmark_lengths": schema_speed.BenchmarkLengths,
     "measurements_serving": schema_speed.MeasurementsServing,
     "user_measurements": schema_speed.UserMeasurements,
+    "user_rates": schema_speed.UserRates,
 }
 
 
@@ -83,4 +84,5 @@ REFERENCES: tuple[Reference, ...] = (
     Reference("measurements_serving", "accelerator", "accelerators", "accelerator"),
     Reference("measurements_serving", "model", "models", "model"),
     Reference("user_measurements", "accelerator", "accelerators", "accelerator"),
+    Reference("user_rates", "accelerator", "accelerators", "accelerator"),
 )

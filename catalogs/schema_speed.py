@@ -174,3 +174,21 @@ class UserMeasurements(MeasurementsServing):
 
     concurrency = count(key=True, minimum=0)
     offer = text(nullable=True)
+
+
+class UserRates(Sourced):
+    """Rates per request size that the user measured, whole work as a black box: no model, no memory reckoning.
+
+    A serve workload names its rows by `profile`. A row says how many requests/s of one size one replica of `accelerators`
+    cards sustains within the user's latency limits when it gets nothing else; a size without a row cannot be served there.
+    `offer` : offer_id, provider/offer or offer that the row holds for; ``*``: the accelerator wherever it stands. Rows of an
+    offer go before those of its accelerator.
+    """
+
+    profile = text(key=True)
+    accelerator = text(key=True)
+    offer = text(key=True)
+    accelerators = count(key=True)
+    isl = count(key=True)
+    osl = count(key=True)
+    rate_req_s = positive(nullable=False)

@@ -49,7 +49,7 @@ ModelRef = Annotated[
 
 
 def _nothing_to_run(given: Mapping[str, Any]) -> Iterator[Fault]:
-    if "model" not in given and not given.get("measured"):
+    if "model" not in given and not given.get("measured") and "profile" not in given:
         yield (), "give a model, or measured: [{accelerator, accelerators, rate}] for other work"
 
 
@@ -61,11 +61,16 @@ class WorkloadBase(Strict):
 
 
 class Serve(WorkloadBase):
-    """An online inference service."""
+    """An online inference service.
+
+    `profile` names rows of the catalogue's table user_rates: requests/s per accelerator or offer and request size, as the user
+    measured them within the latency limits. They are then the only rates, and `model` is just a name.
+    """
 
     kind: Literal["serve"]
     model: ModelRef | None = None
     measured: tuple[MeasuredRate, ...] = ()
+    profile: str | None = Field(default=None, min_length=1, examples=["chat-on-our-cluster"])
     precision: Annotated[tuple[WeightPrecision, ...], OneOrMore] = Field(default=("bf16", "fp8"), min_length=1)
     kv_precision: KvPrecision = "bf16"
     engine: str = "vllm"
@@ -79,7 +84,9 @@ class Serve(WorkloadBase):
     def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
         yield from _nothing_to_run(given)
         traffic = given.get("traffic")
-        if given.get("measured") and isinstance(traffic, Mapping) and "concurrency" in traffic:
+        if given.get("measured") and "profile" in given:
+            yield ("profile",), "give either measured or profile, not both"
+        if (given.get("measured") or "profile" in given) and isinstance(traffic, Mapping) and "concurrency" in traffic:
             yield (
                 ("traffic", "concurrency"),
                 "measured rates are requests/s: give the traffic as rate or users with them",

@@ -17,7 +17,7 @@ from problems.units import format_count
 from solver.bill import Bill, bill, billing_label, money
 from solver.candidates import Candidates
 from solver.events import SolveOptions
-from solver.instance import DEMAND_UNIT, LOAD_UNIT
+from solver.instance import DEMAND_UNIT
 from solver.notes import assumptions, price_uses, summary_of_drops, warnings_of
 from solver.plan import (
     Cost,
@@ -32,6 +32,7 @@ from solver.plan import (
     StopReason,
     WorkloadPlan,
 )
+from solver.routing import Routing
 from solver.scaling import Scaled, demands, top_level
 from solver.search import Found, Values, relative_gap
 from solver.token_cost import with_costs
@@ -217,13 +218,14 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
     inst = scaled.instance
     plans = []
     services = {s.name: i for i, s in enumerate(inst.services)}
+    routing = Routing(inst, values)
     for work in problem.workloads:
         model = getattr(work, "model", None)
         label = _model_label(model)
         if isinstance(work, Serve):
             s = services[work.name]
             placements = tuple(
-                _replica_placement(answer, values, k)
+                _replica_placement(answer, values, routing, k)
                 for k, r in enumerate(inst.replicas)
                 if r.work == s and any(values.replicas[k, p] for p in range(len(inst.periods)))
             )
@@ -268,8 +270,10 @@ def _model_label(model: ModelRef | None) -> str | None:
 
 
 def _headroom(answer: Answer, values: Values, service: int) -> float:
-    """Spare share of supply over demand in the tightest period, by the blended rate."""
+    """Spare share of supply over demand in the tightest period; with several request sizes, of GPU time over its use."""
     inst = answer.scaled.instance
+    if len(inst.services[service].demand) > 1:
+        return round(Routing(inst, values).spare_time(service), 9)
     worst = float("inf")
     for p in range(len(inst.periods)):
         demand = inst.services[service].demand[0][p]
@@ -283,22 +287,14 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 3)
 
 
-def _replica_placement(answer: Answer, values: Values, k: int) -> Placement:
+def _replica_placement(answer: Answer, values: Values, routing: Routing, k: int) -> Placement:
     scaled = answer.scaled
     inst = scaled.instance
     replica, row = inst.replicas[k], scaled.replicas.row(k, named=True)
     pool = scaled.pools.row(replica.pool, named=True)
     periods = list(enumerate(inst.periods))
-    buckets = len(inst.services[replica.work].demand)
-    load = (
-        {
-            n: tuple(values.load[k, b, p] / LOAD_UNIT for b in range(buckets))
-            for p, n in periods
-            if values.replicas[k, p]
-        }
-        if buckets > 1
-        else {}
-    )
+    load = {n: routing.load(k, p) for p, n in periods if values.replicas[k, p]}
+    load = {n: loads for n, loads in load.items() if loads}
     work = next(w for w in answer.loaded.problem.workloads if w.name == row["work"])
     unit = "requests in flight" if isinstance(work, Serve) and work.traffic.concurrency is not None else "requests/s"
     return Placement(
@@ -316,6 +312,10 @@ def _replica_placement(answer: Answer, values: Values, k: int) -> Placement:
         rate_unit=unit,
         rates_by_bucket=tuple(row["rates"]),
         load_by_bucket_and_period=load,
+        requests_by_bucket_and_period={
+            n: tuple(x * rate for x, rate in zip(loads, row["rates"], strict=True)) for n, loads in load.items()
+        },
+        busy_by_period={n: sum(load[n]) / values.replicas[k, p] for p, n in periods if n in load},
         source=row["rate_source"] or "model",
         expected_error=row["rate_error"],
         nodes=int(row["nodes"]),

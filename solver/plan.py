@@ -112,7 +112,16 @@ class Placement(Part):
     rate: float
     rate_unit: str
     rates_by_bucket: tuple[float, ...] = ()
-    load_by_bucket_and_period: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+    load_by_bucket_and_period: dict[str, tuple[float, ...]] = Field(
+        default_factory=dict, description="replicas' worth of time that each request size takes"
+    )
+    requests_by_bucket_and_period: dict[str, tuple[float, ...]] = Field(
+        default_factory=dict,
+        description="the routing: load of each request size sent here, in rate_unit, all replicas together",
+    )
+    busy_by_period: dict[str, float] = Field(
+        default_factory=dict, description="share of its time that each replica is busy under this routing"
+    )
     source: str
     expected_error: float | None = None
     nodes: int = 1

@@ -143,7 +143,35 @@ def _check_services(result: Result, problem: Problem) -> list[str]:
                 load = p.load_by_bucket_and_period.get(period, ())
                 if sum(load) > p.replicas_by_period[period] * (1 + 1e-9):
                     wrong.append(f"{work.name}: replicas on {p.pool} overloaded in {period}")
+            wrong += _check_routing(work, plan, period, demand)
             wrong += _check_loss(work, plan, result, period, demand, problem.policy.spot_share)
+    return wrong
+
+
+def _check_routing(work: Serve, plan: WorkloadPlan, period: str, demand: float) -> list[str]:
+    """The routing sends every request somewhere, and keeps each replica busy for the stated share of its time, at most 1.
+
+    A replica's time is the sum over sizes of requests sent / requests it does in a unit of time when it does nothing else.
+    """
+    wrong = []
+    sent = [0.0] * len(work.traffic.buckets)
+    for p in plan.placements:
+        routed, count = p.requests_by_bucket_and_period.get(period), p.replicas_by_period[period]
+        if routed is None or not count:
+            continue
+        if any(x > 0 and rate <= 0 for x, rate in zip(routed, p.rates_by_bucket, strict=True)):
+            wrong.append(f"{work.name}: {p.pool} is sent requests of a size that it cannot serve in {period}")
+            continue
+        busy = sum(x / rate for x, rate in zip(routed, p.rates_by_bucket, strict=True) if x > 0) / count
+        if busy > 1 + 1e-9:
+            wrong.append(f"{work.name}: routing overloads {p.pool} in {period}: {busy:.6f} of its time")
+        if abs(busy - p.busy_by_period.get(period, 0.0)) > 1e-6:
+            wrong.append(f"{work.name}: {p.pool} is busy for {busy:.6f} of its time in {period}, not as stated")
+        sent = [a + b for a, b in zip(sent, routed, strict=True)]
+    if len(sent) > 1:
+        for b, (bucket, x) in enumerate(zip(work.traffic.buckets, sent, strict=True)):
+            if abs(x - demand * bucket.share) > demand * bucket.share * SLACK * 2 + 1e-12:
+                wrong.append(f"{work.name}: {x:.6g} of {demand * bucket.share:.6g} routed in {period}, bucket {b}")
     return wrong
 
 

@@ -76,6 +76,8 @@ def _link_class(placement: Placement, catalog: Catalog) -> str | None:
 
 
 def _check_serving(work: Serve | Batch, placement: Placement, catalog: Catalog, base_dir: Path) -> list[str]:
+    if isinstance(work, Serve) and work.profile is not None:
+        return _check_profile(work, placement, catalog)
     if work.measured and placement.precision == AS_MEASURED:
         return _check_measured(work, placement, catalog)
     if work.model is None or placement.precision not in work.precision:
@@ -172,6 +174,31 @@ def _check_measured(work: Serve | Batch, placement: Placement, catalog: Catalog)
     if claimed > max(known) * (1 + SLACK):
         return [f"{work.name}: claims {claimed:.6g} on {placement.accelerator}, measured were {max(known):.6g}"]
     return []
+
+
+def _check_profile(work: Serve, placement: Placement, catalog: Catalog) -> list[str]:
+    """No stated rate is above the user's own for that machine and size; rows of the offer go before those of the card."""
+    rows = catalog.user_rates.filter(
+        (pl.col("profile") == work.profile) & (pl.col("accelerator") == placement.accelerator)
+    )
+    offer_id = placement.pool.removesuffix("#spot")
+    for name in (offer_id, placement.offer, placement.offer.split("/", 1)[-1], "*"):
+        named = rows.filter(pl.col("offer") == name)
+        if named.height:
+            break
+    known = {
+        (r["isl"], r["osl"]): r["rate_req_s"]
+        for r in named.filter(pl.col("accelerators") == placement.accelerators_per_replica).iter_rows(named=True)
+    }
+    wrong = []
+    for bucket, stated in zip(work.traffic.buckets, placement.rates_by_bucket, strict=True):
+        most = known.get((round(bucket.isl), round(bucket.osl)), 0.0)
+        if stated > most * (1 + SLACK):
+            wrong.append(
+                f"{work.name}: claims {stated:.6g} requests/s of {bucket.isl:g}/{bucket.osl:g} tokens on {placement.offer}, "
+                f"profile {work.profile} has {most:.6g}"
+            )
+    return wrong
 
 
 def _check_batch(work: Batch, placement: Placement, rate: float) -> list[str]:

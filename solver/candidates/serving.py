@@ -15,6 +15,7 @@ from catalogs.catalog import Catalog
 from catalogs.models import models_frame, resolve_model
 from catalogs.names import match_accelerators
 from problems.schema import Batch, RuleName, Serve
+from solver.candidates.profiled import profiled_candidates
 from solver.candidates.rules import broken_rules, is_large
 from solver.candidates.terms import Rule, accelerators_picked, allowed, compliance_key, has_tags
 from solver.features.measured import with_measured_offer
@@ -52,6 +53,10 @@ def serving_candidates(
         item, reason.
     """
     own, gone = work_pools(work, pools, catalog)
+    if isinstance(work, Serve) and work.profile is not None:
+        profiled, unrated = profiled_candidates(work, own, catalog)
+        named = profiled if profiled.is_empty() else profiled.with_columns(work=pl.lit(work.name))
+        return named, pl.concat([gone, unrated])
     own = with_measured_offer(own, tables)
     configs = _measured(work, catalog, own) if work.measured else pl.DataFrame()
     if work.model is not None:

@@ -87,7 +87,7 @@ def add_commands(
         )
 
     @group.command("import")
-    @click.argument("source", type=click.Choice(["aiconfigurator", "benchmark"]))
+    @click.argument("source", type=click.Choice(["aiconfigurator", "benchmark", "gpu-mix"]))
     @click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
     @click.option("-o", "--output", "out", required=True, type=click.Path(path_type=Path), metavar="DIR")
     @click.option("--as-of", metavar="DATE", help="Date of the measurements (default: this month): 2026-11.")
@@ -101,6 +101,9 @@ def add_commands(
         SOURCE is aiconfigurator (its best_config or pareto CSV) or benchmark (a CSV of accelerator, model, precision, tp,
         isl, osl, output_tokens_per_s and, where known, concurrency, ttft_ms, tpot_ms, engine, kv_precision, pp, offer).
         They go before the models in solve and size. Price lists are read by `kitout catalog import`.
+
+        gpu-mix (JSON: gpu_types, buckets, max_rps, total_rate_rps) also writes DIR/problem.yaml: which counts of which GPU
+        types carry a mix of request sizes, each at the rate measured for it.
         """
         from catalogs.cache import refuse_place, write_overlay
         from catalogs.load import load_catalog
@@ -112,6 +115,11 @@ def add_commands(
 
         refuse_date(as_of)
         refuse_place(out)
+        if source == "gpu-mix":
+            from solver.report.mix_import import import_gpu_mix
+
+            import_gpu_mix(path, out, overlays, as_of or f"{date.today():%Y-%m}", Answer(form))
+            return
         named = f"{source}: {path.name}"
         table, refused = read_benchmark(
             path, load_catalog(overlays), source=named, as_of=as_of or f"{date.today():%Y-%m}", kind=source

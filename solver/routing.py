@@ -1,0 +1,51 @@
+"""How the load of each request size is split among replicas: a solution's loads without what serves nobody."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from solver.instance import LOAD_UNIT, Instance
+from solver.search import Values
+
+
+class Routing:
+    """Loads of a solution where all loads of a size together serve just its demand.
+
+    A solution may set aside more time for a size than its demand takes: coverage is an inequality. What is over is taken
+    off all replica kinds in proportion.
+    """
+
+    def __init__(self, inst: Instance, values: Values) -> None:
+        self._inst, self._values = inst, values
+        supply: dict[tuple[int, int, int], float] = defaultdict(float)
+        for (k, b, p), load in values.load.items():
+            if load:
+                replica = inst.replicas[k]
+                supply[replica.work, b, p] += replica.rate[b] * load / LOAD_UNIT
+        self._factor = {
+            (w, b, p): min(1.0, inst.services[w].demand[b][p] / amount) for (w, b, p), amount in supply.items()
+        }
+
+    def load(self, kind: int, period: int) -> tuple[float, ...]:
+        """Load of a replica kind in a period by request size [replicas]; empty for services with one size."""
+        work = self._inst.replicas[kind].work
+        sizes = len(self._inst.services[work].demand)
+        if sizes == 1:
+            return ()
+        return tuple(
+            self._values.load[kind, b, period] / LOAD_UNIT * self._factor.get((work, b, period), 0.0)
+            for b in range(sizes)
+        )
+
+    def spare_time(self, service: int) -> float:
+        """GPU time held over GPU time used in the tightest period, less 1 [ratio]; 0 where nothing is used."""
+        inst, values = self._inst, self._values
+        kinds = [k for k, r in enumerate(inst.replicas) if r.work == service]
+        worst = float("inf")
+        for p in range(len(inst.periods)):
+            running = [k for k in kinds if values.replicas[k, p]]
+            have = sum(inst.replicas[k].gpus * values.replicas[k, p] for k in running)
+            used = sum(inst.replicas[k].gpus * sum(self.load(k, p)) for k in running)
+            if used > 0:
+                worst = min(worst, have / used - 1)
+        return 0.0 if worst == float("inf") else worst
