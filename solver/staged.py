@@ -131,6 +131,8 @@ def cost_step(inst: Instance) -> int:
         step = math.gcd(step, *getattr(r, part))
     for o in inst.options:
         step = math.gcd(step, getattr(o, part))
+    for g in inst.gear:
+        step = math.gcd(step, getattr(g, part))
     return max(step, 1)
 
 
@@ -306,6 +308,8 @@ def hint_all(built: PlanModel, values: Values) -> None:
         add(replicas, values.replicas.get(kp, 0))
     for kbp, load in var.load.items():
         add(load, values.load.get(kbp, 0))
+    for g, gear in var.gear.items():
+        add(gear, values.gear.get(g, 0))
     for q, chosen in var.chosen.items():
         add(chosen, values.chosen.get(q, 0))
 

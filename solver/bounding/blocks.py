@@ -61,6 +61,7 @@ def evaluate(lin: Linear, duals: Floats, exact: bool = True) -> Priced:
     given = float(np.dot(np.minimum(hold, 0.0), lin.hold_upper))
     saved, penalty = _pools(lin, np.maximum(hold, 0.0), worth, exact)
     magnitude = float(np.sum(np.abs(y * lin.rhs)) + np.sum(saved) + np.sum(np.abs(pick)) + np.sum(np.abs(jobs)) - given)
+    given += lin.given
     bound = fixed + given - float(np.sum(saved)) + float(np.sum(jobs)) - MARGIN * magnitude - MARGIN
     return Priced(bound, saved, penalty, hired)
 

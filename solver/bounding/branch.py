@@ -176,7 +176,7 @@ class _Program:
         reduced = self.cost - np.bincount(columns, values * y[rows], len(self.cost))
         least = np.minimum(reduced * self.low, reduced * self.high)
         magnitude = float(np.sum(np.abs(y * rhs)) + np.sum(np.abs(least)))
-        value = float(np.dot(y, rhs) + np.sum(least)) - MARGIN * magnitude
+        value = float(np.dot(y, rhs) + np.sum(least)) - MARGIN * magnitude + self.lin.given / self.scale
         return value * self.scale, reduced[: self.holds] * self.scale
 
 

@@ -6,7 +6,7 @@ sums of f here and drop out. Linking rows are those that several pools share: co
 and quotas, power, budgets. What one pool has for itself (its nodes carry its load) is its block, see `blocks`.
 
 Everything here relaxes the model: integrality of replicas, the loss of a node (n+1), and the room that
-pooled jobs take on nodes are left out, so a bound from it is a bound of the model.
+pooled jobs take on nodes are left out, and so is gear beside nodes with its rows; a bound from it is a bound of the model.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Linear:
     pick_entries: Entries
     rhs: Floats
     at_least: NDArray[np.bool_]
+    given: float = 0.0  # what gear may take off the objective at most (<= 0)
 
     @property
     def pools(self) -> int:
@@ -210,6 +211,7 @@ def linear(inst: Instance) -> Linear | None:
         pick_entries=rows.entries("pick"),
         rhs=np.array(rows.rhs, float),
         at_least=np.array(rows.at_least, bool),
+        given=float(sum(min(0, getattr(g, money)) * g.max_count for g in inst.gear)),
     )
 
 
@@ -301,7 +303,8 @@ def _budgets(inst: Instance, rows: _Rows, way: Ints, period: Ints, kind: Ints, a
         if limit is None:
             continue
         scale = float(max(limit, 1))
-        row = rows.block(np.array([limit / scale]), at_least=False)
+        paid_back = sum(min(0, getattr(g, part)) * g.max_count for g in inst.gear)
+        row = rows.block(np.array([(limit - paid_back) / scale]), at_least=False)
         if part == "capex":
             paid = np.array(
                 [float(inst.capacities[i].capex) if p < 0 else 0.0 for i, p in zip(way, period, strict=True)]

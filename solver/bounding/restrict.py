@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from solver.instance import Instance
+from solver.instance import Instance, Terms
 from solver.search import Values
 
 
@@ -39,7 +39,7 @@ class Part:
         load.update({(self.replicas[k], b, p): n for (k, b, p), n in values.load.items()})
         chosen = dict.fromkeys(range(len(self.whole.options)), 0)
         chosen.update({self.options[q]: n for q, n in values.chosen.items()})
-        return Values(commit, hourly, replicas, load, chosen)
+        return replace(values, commit=commit, hourly=hourly, replicas=replicas, load=load, chosen=chosen)
 
     def narrowed(self, values: Values) -> Values | None:
         """Values of the part; None where the plan uses something that was left out."""
@@ -52,17 +52,24 @@ class Part:
         lost |= any(n and i not in k for (i, _), n in values.replicas.items())
         if lost:
             return None
-        return Values(
-            {c[i]: n for i, n in values.commit.items() if i in c},
-            {(c[i], p): n for (i, p), n in values.hourly.items() if i in c},
-            {(k[i], p): n for (i, p), n in values.replicas.items() if i in k},
-            {(k[i], b, p): n for (i, b, p), n in values.load.items() if i in k},
-            {q[i]: n for i, n in values.chosen.items() if i in q},
+        return replace(
+            values,
+            commit={c[i]: n for i, n in values.commit.items() if i in c},
+            hourly={(c[i], p): n for (i, p), n in values.hourly.items() if i in c},
+            replicas={(k[i], p): n for (i, p), n in values.replicas.items() if i in k},
+            load={(k[i], b, p): n for (i, b, p), n in values.load.items() if i in k},
+            chosen={q[i]: n for i, n in values.chosen.items() if i in q},
         )
 
 
+def _kept(terms: Terms, numbers: Sequence[int]) -> Terms:
+    """Terms of what is kept, in its new numbers; the rest is zero."""
+    number = {j: i for i, j in enumerate(numbers)}
+    return tuple((number[j], factor) for j, factor in terms if j in number)
+
+
 def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | None = None) -> Part:
-    """The instance with only these pools, and of the options of jobs only these (all on the pools where not given)."""
+    """The instance with only these pools and all gear, and of the options of jobs only these (all on the pools where not given)."""
     kept = tuple(sorted(set(pools)))
     number = {o: n for n, o in enumerate(kept)}
     capacities = tuple(i for i, c in enumerate(inst.capacities) if c.pool in number)
@@ -76,5 +83,15 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
         replicas=tuple(replace(inst.replicas[k], pool=number[inst.replicas[k].pool]) for k in replicas),
         options=tuple(replace(inst.options[q], pool=number[inst.options[q].pool]) for q in chosen),
         quotas=tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in inst.quotas),
+        rows=tuple(
+            replace(
+                row,
+                commit=_kept(row.commit, capacities),
+                chosen=_kept(row.chosen, chosen),
+                used=_kept(row.used, kept),
+                replicas=_kept(row.replicas, replicas),
+            )
+            for row in inst.rows
+        ),
     )
     return Part(inst, small, kept, capacities, replicas, chosen)
