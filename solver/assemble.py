@@ -262,7 +262,7 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
     inst = scaled.instance
     plans = []
     services = {s.name: i for i, s in enumerate(inst.services)}
-    routing = Routing(inst, values)
+    routing = _routing(answer, values)
     for number, work in enumerate(problem.workloads):
         model = getattr(work, "model", None)
         label = _model_label(model)
@@ -320,6 +320,13 @@ def _weights(answer: Answer, values: Values, number: int) -> dict[str, Any]:
     return {"served_share": values.share[number] / SHARE_UNIT, "priority": work.priority or 1, "value": value}
 
 
+def _routing(answer: Answer, values: Values) -> Routing:
+    works = [w for w in answer.loaded.problem.workloads if isinstance(w, Serve)]
+    wanted = [[x * top_level(answer.found, s) for x in demands(w)] for s, w in enumerate(works)]
+    rows = answer.scaled.replicas
+    return Routing(answer.scaled.instance, values, rows["rates"].to_list() if rows.height else [], wanted)
+
+
 def _model_label(model: ModelRef | None) -> str | None:
     """A model as people write it; a bare size is starred, since a stand-in architecture takes its place."""
     if isinstance(model, BareModel):
@@ -331,7 +338,7 @@ def _headroom(answer: Answer, values: Values, service: int) -> float:
     """Spare share of supply over demand in the tightest period; with several request sizes, of GPU time over its use."""
     inst = answer.scaled.instance
     if len(inst.services[service].demand) > 1:
-        return round(Routing(inst, values).spare_time(service), 9)
+        return round(_routing(answer, values).spare_time(service), 9)
     worst = float("inf")
     wish = next((i for i, w in enumerate(inst.wishes) if w.work == service and not w.job), None)
     part = 1.0 if wish is None else values.share[wish] / SHARE_UNIT

@@ -53,9 +53,10 @@ def mix_cuts(ctx: Context) -> None:
 
     With weights y_b = 1 / rate[j,b] every kind k does at most max_b rate[k,b] y_b of work per replica, so
     sum_k (max_b rate[k,b] / rate[j,b]) R[k,p] >= sum_b demand[b,p] / rate[j,b]. These speak of counts alone and close
-    most of the gap that fractional loads leave; they cut off no feasible plan.
+    most of the gap that fractional loads leave; they cut off no feasible plan. One replica of a kind never counts for more
+    than all that is needed; with many kinds only some are taken as the measure, evenly over their speed.
     """
-    unit = 1_000_000
+    unit, most_measures, largest_need = 1_000_000, 40, 10**12
     for w, service in enumerate(ctx.instance.services):
         if len(service.demand) == 1:
             continue
@@ -64,18 +65,19 @@ def mix_cuts(ctx: Context) -> None:
         for p in ctx.period_range():
             if not any(by_period[p] for by_period in service.demand):
                 continue
-            for rates in sorted(measures):
+            chosen = sorted(measures)
+            for rates in chosen[:: -(-len(chosen) // most_measures)]:
                 need = sum(unit * (required(d[p]) // 10 * 10) // r for d, r in zip(service.demand, rates, strict=True))
+                need -= len(service.demand)
+                if not 0 < need <= largest_need:
+                    continue
+                done = {
+                    k: max(-(-unit * x // r) for x, r in zip(ctx.instance.replicas[k].rate, rates, strict=True))
+                    for k in kinds
+                }
                 wish = ctx.wish(w, job=False)
                 least = need if wish is None else need // SHARE_UNIT * ctx.variables.share[wish]
-                ctx.model.add(
-                    total(
-                        max(-(-unit * x // r) for x, r in zip(ctx.instance.replicas[k].rate, rates, strict=True))
-                        * ctx.variables.replicas[k, p]
-                        for k in kinds
-                    )
-                    >= least - len(service.demand)
-                )
+                ctx.model.add(total(min(done[k], need) * ctx.variables.replicas[k, p] for k in kinds) >= least)
 
 
 def packing(ctx: Context) -> None:

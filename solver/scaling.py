@@ -45,6 +45,8 @@ from solver.rounding import cents, cents_down, component_cents, grams, watts
 MAX_NODES = 100_000
 MAX_RATE = 1_000 * DEMAND_UNIT
 """A replica that could serve more than a thousand times the demand counts as one that serves just that: sums stay small."""
+MAX_BUCKET_RATE = 100_000 * DEMAND_UNIT
+"""The same for one request size of several: what serves a rare size a thousandfold still has all its time for the others."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +261,8 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
     for r in frame.iter_rows(named=True):
         s = names.index(r["work"])
         want = [d * top_level(found, s) for d in demands(services[s])]
-        rate = tuple(min(MAX_RATE, math.floor(DEMAND_UNIT * x / d)) for x, d in zip(r["rates"], want, strict=True))
+        top = MAX_RATE if len(want) == 1 else MAX_BUCKET_RATE
+        rate = tuple(min(top, math.floor(DEMAND_UNIT * x / d)) for x, d in zip(r["rates"], want, strict=True))
         total = sum(want)
         blend = rate[0] if len(rate) == 1 else min(MAX_RATE, math.floor(DEMAND_UNIT * r["blend"] / total))
         # Never more than would serve the whole demand alone, plus one node's worth for redundancy.

@@ -26,6 +26,7 @@ from solver.priorities import Ranked, ranked
 from solver.scale_up import STEPS, grown, has_a_limit, largest
 from solver.scaling import Scaled, scale
 from solver.search import Found, Values, run
+from solver.staged import How, staged
 
 BLEND_SHARE = 0.25
 """Share of the time limit that the search for a first plan with blended rates may take."""
@@ -193,6 +194,11 @@ def _search(
         relative = None if b is None or low is None or b == 0 else (b - low) / abs(b)
         tell(Event("incumbent" if kind == "incumbent" else "bound", clock.now(), b, low, relative))
 
+    if has_mixes(instance) and near is None and not instance.wishes:
+        how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress)
+        in_stages = staged(instance, how)
+        if in_stages is not None:
+            return in_stages
     built = build_model(instance)
     spent = 0.0
     if near is not None:
