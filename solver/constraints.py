@@ -66,7 +66,7 @@ def mix_cuts(ctx: Context) -> None:
             if not any(by_period[p] for by_period in service.demand):
                 continue
             chosen = sorted(measures)
-            for rates in chosen[:: -(-len(chosen) // most_measures)]:
+            for rates in chosen[:: max(1, -(-len(chosen) // most_measures))]:
                 need = sum(unit * (required(d[p]) // 10 * 10) // r for d, r in zip(service.demand, rates, strict=True))
                 need -= len(service.demand)
                 if not 0 < need <= largest_need:
