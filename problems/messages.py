@@ -122,7 +122,7 @@ class _Walk:
     def unknown_key(self) -> tuple[str, str]:
         """Message and help for a key that no model has."""
         key = self.lost or ""
-        known = list(dict.fromkeys(name for m in self.parents for name in m.model_fields))
+        known = list(dict.fromkeys(f.alias or name for m in self.parents for name, f in m.model_fields.items()))
         below = [
             name
             for m in self.parents
@@ -138,7 +138,7 @@ class _Walk:
     def example(self) -> str:
         """Help for a missing key: an example of it."""
         for m in self.parents:
-            info = m.model_fields.get(self.lost or "")
+            info = next((f for name, f in m.model_fields.items() if (f.alias or name) == self.lost), None)
             if info is not None and info.examples:
                 return f"e.g. {self.lost}: {info.examples[0]}"
             if info is not None and (words := literals(info.annotation)):

@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from problems import units
 from problems.base import Countries, Fault, Names, OneOrMore, Strict
+from problems.data import DataClass, data_faults
 from problems.picks import Pick, is_name
 from problems.terms import KvPrecision, WeightPrecision
 from problems.traffic import MeasuredRate, Slo, Traffic
@@ -58,6 +59,11 @@ class WorkloadBase(Strict):
     countries: Countries | None = Field(default=None, examples=[["US", "DE"]])
     compliance: Names = ()
     accelerators: Pick | None = None
+    data: tuple[DataClass, ...] = ()
+
+    @classmethod
+    def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
+        yield from data_faults(given)
 
 
 class Serve(WorkloadBase):
@@ -77,6 +83,7 @@ class Serve(WorkloadBase):
 
     @classmethod
     def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
+        yield from super()._faults(given)
         yield from _nothing_to_run(given)
         traffic = given.get("traffic")
         if given.get("measured") and isinstance(traffic, Mapping) and "concurrency" in traffic:
@@ -143,6 +150,7 @@ class Batch(WorkloadBase):
 
     @classmethod
     def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
+        yield from super()._faults(given)
         yield from _nothing_to_run(given)
 
 

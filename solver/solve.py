@@ -16,12 +16,14 @@ from solver.assemble import Answer, assemble, no_plan
 from solver.binding import binding_limits
 from solver.blend import blended, has_mixes, hint
 from solver.candidates import Candidates, build_candidates, reduced
+from solver.compare_plans import with_alternatives
 from solver.events import Event, OnEvent, SolveOptions
 from solver.model import build_model, tie_break_model
 from solver.plan import Result, Status, StopReason
 from solver.scale_up import STEPS, grown, has_a_limit, largest
 from solver.scaling import Scaled, scale
 from solver.search import Found, run
+from solver.settle import settled
 
 BLEND_SHARE = 0.25
 """Share of the time limit that the search for a first plan with blended rates may take."""
@@ -85,7 +87,9 @@ def solve(
     if search.values is None:
         tell(Event("done", clock.now()))
         return assemble(Answer(loaded, catalog, small, scaled, search, None, None, options, clock.now()))
-    final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop)
+    final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop) or search
+    if final.values is not None:
+        final = replace(final, values=settled(scaled.instance, final.values))
     names = [s.name for s in problem.sites]
     binding = binding_limits(scaled.instance, names, search, options, stop, min(5.0, TIE_SHARE * time_limit))
     answer = Answer(loaded, catalog, small, scaled, search, final, binding, options, clock.now())
@@ -94,6 +98,7 @@ def solve(
         runner = _runner_up(found, catalog, result, TIE_SHARE * time_limit, options, stop)
         if runner is not None:
             result = result.model_copy(update={"runner_up": runner})
+        result = with_alternatives(found, catalog, result, TIE_SHARE * time_limit, options, stop)
     tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
     return result
 

@@ -245,6 +245,7 @@ def _paired(built: PlanModel, values: Values) -> Iterator[tuple[Any, int]]:
         (v.replicas, values.replicas),
         (v.load, values.load),
         (v.chosen, values.chosen),
+        (v.gear, values.gear),
     )
     for mine, theirs in groups:
         for key, variable in mine.items():

@@ -10,6 +10,7 @@ from decimal import Decimal
 from solver.binding import limits_of
 from solver.candidates import reduced
 from solver.constraints import Context, Expr, money, total
+from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Result, Status
 from solver.scaling import Scaled, scale
@@ -31,16 +32,31 @@ def usage(ctx: Context, field: str, site_names: list[str]) -> Expr:
     if field.startswith("limits.budget."):
         part = field.rpartition(".")[2]
         return money(ctx, {"total": "cash"}.get(part, part))
+    if field.endswith((".racks", ".circuits")):
+        return total(factor * var.gear[g] for g, factor in room_terms(inst, field))
     if field == "limits.power":
         sites = range(len(inst.sites))
     else:
         sites = range(site_names.index(field.split(".")[1]), site_names.index(field.split(".")[1]) + 1)
     it = field.endswith(".it_power")
-    return total(
+    nodes = total(
         (inst.pools[c.pool].it_w if it else inst.pools[c.pool].facility_w) * var.commit[i]
         for i, c in enumerate(inst.capacities)
         if c.commit and inst.pools[c.pool].site in sites
     )
+    return nodes + total(
+        (x.it_w if it else x.facility_w) * var.gear[g] for g, x in enumerate(inst.gear) if x.site in sites
+    )
+
+
+def room_terms(inst: Instance, field: str) -> list[tuple[int, int]]:
+    """Gear that takes racks or circuits of a site, and how many each, read from its keys (the limit's row may be gone)."""
+    _, name, part = field.split(".")
+    out = []
+    for g, x in enumerate(inst.gear):
+        if x.key.startswith(f"{part.removesuffix('s')} {name} "):
+            out.append((g, int(x.key.rsplit("x", 1)[1]) if part == "circuits" else 1))
+    return out
 
 
 def countable(field: str) -> bool:

@@ -1,0 +1,104 @@
+"""Requirement levels: what one server must have for the work of a problem, which builds are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
+from solver.candidates.storage_needs import classes_of
+from solver.candidates.terms import effective_rules
+from solver.features.parts import HOST_NEEDS, LEVEL_SCHEMA
+from solver.features.storage import raw_tb
+
+
+def requirement_levels(problem: Problem, catalog: Catalog) -> pl.DataFrame:
+    """What one node must have for each class of work in the problem, and for all of them together.
+
+    Columns as `solver.features.parts.LEVEL_SCHEMA`; only rules that are hard for bought machines ask for anything. Work
+    that spans nodes has a level for each family of networks (`_ports_of`), since what NICs are plugged into is paid apart.
+    Levels that end in "-data" hold a workload's whole `dataset` on their own drives.
+    """
+    rules = effective_rules(problem, catalog)
+
+    def hard(name: str) -> float:
+        return rules[name].hard_value(bought=True)  # type: ignore[index]
+
+    rows: list[dict[str, object]] = []
+    empty = {**dict.fromkeys(HOST_NEEDS, 0.0), "cores_min": 1.0, "nic_gbps": 0.0, "nic_per_gpu": False, "rdma": False}
+
+    def level(name: str, **need: object) -> None:
+        rows.append({"level": name, "network": None, **empty, **need})
+
+    def cluster(name: str, gbps: float, need: dict[str, float], suffix: str = "", *, per_gpu: bool = False) -> None:
+        able: list[str | None] = [*_ports_of(catalog, gbps)]
+        for network in able or [None]:
+            named = f"{name}-{network}{suffix}" if network else name + suffix
+            level(named, **need, nic_gbps=gbps, rdma=True, nic_per_gpu=per_gpu, network=network)
+
+    works = problem.workloads
+    if any(isinstance(w, Serve | Batch) for w in works):
+        serve = {
+            "ram_ratio": hard("serving_ram_ratio"),
+            "cores_per_gpu": hard("cores_per_gpu"),
+            "nvme_tb": hard("serving_nvme_tb"),
+        }
+        large = {**serve, "ram_min_gib": hard("serving_large_ram_gib")}
+        level("serving", **serve, nic_gbps=hard("serving_network_gbps"))
+        level("serving-large", **large, nic_gbps=hard("serving_network_gbps"))
+        cluster("serving-multinode", hard("serving_network_gbps_multinode"), large)
+    trains = [w for w in works if isinstance(w, Pretrain | Finetune)]
+    if trains:
+        cached = max((w.dataset or 0.0) / 2**30 for w in trains) if any(w.dataset_in_ram for w in trains) else 0.0
+        train = {
+            "ram_ratio": hard("training_ram_ratio"),
+            "cores_min": max(1.0, hard("training_cores_per_node")),
+            "cores_per_gpu": hard("cores_per_gpu"),
+            "nvme_gb_s": hard("training_nvme_gb_s"),
+        }
+        between_nodes = {"cluster": hard("training_network_gbps"), "cluster-large": hard("training_network_gbps_large")}
+        for suffix, nvme_tb in _local_tb(trains, hard("training_nvme_tb")).items():
+            need = {**train, "nvme_tb": nvme_tb}
+            level("training" + suffix, **need, ram_min_gib=cached)
+            for name, gbps in between_nodes.items():
+                cluster(name, gbps, need, suffix)
+                cluster(f"{name}-rail", gbps, need, suffix, per_gpu=True)
+    fixed = [w for w in works if isinstance(w, Fixed)]
+    if fixed:
+        level(
+            "fixed",
+            ram_min_gib=max(((w.ram or 0.0) / 2**30 for w in fixed), default=0.0),
+            cores_min=max([1.0, *((w.cpus or 0.0) / 2 for w in fixed)]),
+        )
+    if len(rows) > 1:
+        single = [r for r in rows if not r["rdma"]]
+        for suffix in dict.fromkeys("-data" if "-data" in str(r["level"]) else "" for r in single):
+            joined = [r for r in single if suffix or "-data" not in str(r["level"])]
+            needs = {k: max(float(r[k]) for r in joined) for k in (*HOST_NEEDS, "nic_gbps")}  # type: ignore[arg-type]
+            level("all" + suffix, **needs)
+    return pl.DataFrame(rows, schema=LEVEL_SCHEMA)
+
+
+def _ports_of(catalog: Catalog, gbps: float) -> list[str]:
+    """Networks for work that spans nodes: of each family with RDMA the one whose whole port is cheapest at the speed asked for.
+
+    A port is a NIC, its cable and its share of a switch; what cables and switches come to is counted when they are planned.
+    """
+    port_usd = pl.sum_horizontal("nic_price_usd", "per_port_switch_price_usd", "cable_price_usd")
+    priced = pl.col("nic_price_usd").is_not_null() & pl.col("per_port_switch_price_usd").is_not_null()
+    able = catalog.network.filter("rdma", pl.col("gbps_per_port") >= gbps, priced).with_columns(port_usd=port_usd)
+    return (
+        able.sort("port_usd", "network").unique("family", keep="first", maintain_order=True)["network"].sort().to_list()
+    )
+
+
+def _local_tb(trains: Sequence[Pretrain | Finetune], least_tb: float) -> dict[str, float]:
+    """Local NVMe of training nodes by suffix of the level [TB]: what the rule asks for, and what holds the data sets.
+
+    Data sets of different sizes have levels of their own: "-data" for the smallest, "-data2" for the next.
+    """
+    sizes = sorted({d.size for w in trains for d in classes_of(w) if d.kind == "training_data" and d.size})
+    sized = [tb for tb in (raw_tb(size / 1e12) for size in sizes) if tb > least_tb]
+    return {"": least_tb, **{f"-data{n}" if n > 1 else "-data": tb for n, tb in enumerate(sized, 1)}}
