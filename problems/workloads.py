@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from problems import units
 from problems.base import Countries, Fault, Names, OneOrMore, Strict
+from problems.data import DataClass, data_faults
 from problems.picks import Pick, is_name
 from problems.terms import Apart, KvPrecision, WeightPrecision
 from problems.traffic import MeasuredRate, Slo, Traffic
@@ -69,6 +70,11 @@ class WorkloadBase(Strict):
     countries: Countries | None = Field(default=None, examples=[["US", "DE"]])
     compliance: Names = ()
     accelerators: Pick | None = None
+    data: tuple[DataClass, ...] = ()
+
+    @classmethod
+    def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
+        yield from data_faults(given)
 
 
 def _nodes_to_lose(value: Any) -> Any:
@@ -112,6 +118,7 @@ class Serve(WorkloadBase):
 
     @classmethod
     def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
+        yield from super()._faults(given)
         yield from _nothing_to_run(given)
         traffic = given.get("traffic")
         if given.get("measured") and "profile" in given:
@@ -187,6 +194,7 @@ class Batch(Scheduled):
 
     @classmethod
     def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
+        yield from super()._faults(given)
         yield from _nothing_to_run(given)
 
 

@@ -265,6 +265,7 @@ def _rows(ctx: Context, rule: str) -> None:
         if row.rule != rule:
             continue
         terms = [factor * var.commit[i] for i, factor in row.commit]
+        terms += [factor * var.hourly[i, p] for i, p, factor in row.hourly]
         terms += [factor * var.chosen[q] for q, factor in row.chosen]
         terms += [factor * var.used[o] for o, factor in row.used]
         terms += [factor * var.gear[g] for g, factor in row.gear]
@@ -300,6 +301,16 @@ def schedule(ctx: Context) -> None:
     place_runs(ctx)
 
 
+def operations(ctx: Context) -> None:
+    """Work that machines make for their user is done and, where paid, paid: sum hours n[o,p] <= limit, <= hours G[paid]."""
+    _rows(ctx, "operations")
+
+
+def sales(ctx: Context) -> None:
+    """An owned machine is used or sold, not both: n[o] + G[sold] <= machines owned."""
+    _rows(ctx, "sales")
+
+
 CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     coverage,
     replica_capacity,
@@ -317,6 +328,8 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     storage,
     racks,
     charges,
+    operations,
+    sales,
     budget,
     pool_use,
 )

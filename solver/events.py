@@ -26,7 +26,8 @@ class SolveOptions:
     log
         Pass the solver's own log on to stderr.
     runner_up
-        Also look for the best plan without the main accelerator of the chosen one.
+        Also look for the best plan without the main accelerator of the chosen one, and for the best all-rented and
+        all-bought plans.
     additions
         Where workloads are left out, also price adding them, and look how far single billing modes come.
     """

@@ -6,7 +6,7 @@ that a demand is `DEMAND_UNIT`; what could not be scaled exactly was rounded aga
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 LOAD_UNIT = 100_000  # a replica's load is counted in 1/100000 of the replica
 DEMAND_UNIT = 1_000_000_000
@@ -159,7 +159,7 @@ Terms = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """low <= sum of terms <= high, over committed nodes C[c], x[q], used[o], gear G[g] and, in one period, R[k,p].
+    """low <= sum of terms <= high, over nodes C[c] and E[e,p], x[q], used[o], gear G[g] and, in one period, R[k,p].
 
     `rule` is the constraint that it belongs to. `field` is the limit of the problem that it states, and is empty where the
     row says how things are (ports of a switch), not what is wanted.
@@ -175,6 +175,7 @@ class Row:
     gear: Terms = ()
     replicas: Terms = ()
     period: int = 0
+    hourly: tuple[tuple[int, int, int], ...] = ()  # hourly way, period, coefficient
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +242,7 @@ class Instance:
     wishes: tuple[Wish, ...] = ()
     floors: tuple[int, ...] = ()
     goal: int | None = None
+    _ways: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def stages(self) -> list[list[int]]:
@@ -251,4 +253,7 @@ class Instance:
 
     def pool_capacities(self, pool: int) -> list[int]:
         """Indices of the ways to hold nodes of a pool."""
-        return [i for i, c in enumerate(self.capacities) if c.pool == pool]
+        if not self._ways:
+            for i, c in enumerate(self.capacities):
+                self._ways.setdefault(c.pool, []).append(i)
+        return self._ways.get(pool, [])

@@ -81,11 +81,11 @@ def largest(feasible: Callable[[int], bool | None]) -> tuple[int, int | None]:
 
 
 def has_a_limit(problem: Problem) -> bool:
-    """True where anything bounds the scale: money, power or quotas."""
+    """True where anything bounds the scale: money, power, work on machines or quotas."""
     limits = problem.limits
     money = (limits.budget.capex, limits.budget.monthly, limits.budget.total)
     return (
-        any(x is not None for x in (*money, limits.power))
+        any(x is not None for x in (*money, limits.power, limits.operations))
         or bool(limits.quota)
         or any(s.power is not None or s.it_power is not None for s in problem.sites)
     )

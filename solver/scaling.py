@@ -71,6 +71,15 @@ def demands(work: Serve) -> list[float]:
     return [total * b.share for b in work.traffic.buckets]
 
 
+def _numbered(pools: list[Pool], ways: list[dict[str, Any]], *, commit: bool) -> dict[str, list[int]]:
+    """Numbers of the ways to hold each pool's nodes, by the pool's name: commitments, or what is hired by the hour."""
+    found: dict[str, list[int]] = {p.key: [] for p in pools}
+    for i, way in enumerate(ways):
+        if bool(way["commit"]) is commit:
+            found[way["pool"]].append(i)
+    return found
+
+
 def scale(found: Candidates, catalog: Catalog) -> Scaled:
     """Turn candidates into the integer instance.
 
@@ -105,14 +114,15 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         )
         for r in pools.iter_rows(named=True)
     ]
-    most = _most_nodes(pool_rows, replicas, options)
+    most = [n + spare_nodes(problem, n) for n in _most_nodes(pool_rows, replicas, options)]
     rates = fx_rates(catalog, problem.currency)
     budget = problem.limits.budget
     sites, _ = site_frame(problem, catalog)
     gears = build_gear(GearContext(found, catalog, sites, dict(zip(index, most, strict=True))))
     gear = gears.options
     names = Names(
-        commit={p.key: [i for i, r in enumerate(ways) if r["pool"] == p.key and r["commit"]] for p in pool_rows},
+        commit=_numbered(pool_rows, ways, commit=True),
+        hourly=_numbered(pool_rows, ways, commit=False),
         pool=index,
         option={} if option_rows.is_empty() else {row: q for q, row in enumerate(option_rows["row"])},
         replica={} if replica_rows.is_empty() else {row: k for k, row in enumerate(replica_rows["row"])},
@@ -273,6 +283,8 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
         # Rounded per GPU, so that two replicas of one GPU and one of two cost the same to the cent.
         gpus = int(r["gpus"])
         energy, carbon = r["energy"] / gpus, r["carbon"] / gpus
+        # Hours of a period at the week's mean price of electricity.
+        paid = [(h * t, at) for (h, at), t in zip(shares, r["tariff"] or [1.0] * len(shares), strict=True)]
         out.append(
             Replica(
                 work=s,
@@ -280,9 +292,9 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
                 gpus=gpus,
                 rate=rate,
                 max_count=min(MAX_NODES, need + fill + 1),
-                cost=tuple(gpus * cents(energy * h * at.discounted) for h, at in shares),
-                cash=tuple(gpus * cents(energy * h * at.months) for h, at in shares),
-                monthly=tuple(gpus * cents(energy * h) for h, _ in shares),
+                cost=tuple(gpus * cents(energy * h * at.discounted) for h, at in paid),
+                cash=tuple(gpus * cents(energy * h * at.months) for h, at in paid),
+                monthly=tuple(gpus * cents(energy * h) for h, _ in paid),
                 carbon=tuple(gpus * grams(carbon * h * at.months) for h, at in shares),
                 blend=blend,
                 node_blend=fill * blend,
@@ -360,6 +372,11 @@ def _most_nodes(pools: list[Pool], replicas: list[Replica], options: list[Option
         most[pool] += need
     # Limits on nodes and watts are rows of the model, not bounds: what a limit is worth is asked by leaving its row out.
     return [min(n, MAX_NODES) for n in most]
+
+
+def spare_nodes(problem: Problem, working: int) -> int:
+    """Nodes that stand by beside so many working ones of a kind."""
+    return max(problem.tco.spares.nodes, math.ceil(working * problem.tco.spares.node_share - 1e-9)) if working else 0
 
 
 def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int], found: Candidates) -> Capacity:

@@ -16,6 +16,7 @@ from solver.assemble import Answer, assemble, no_plan
 from solver.binding import binding_limits
 from solver.blend import blended, has_mixes, hint
 from solver.candidates import Candidates, build_candidates, reduced
+from solver.compare_plans import with_alternatives
 from solver.events import Event, OnEvent, SolveOptions
 from solver.hints import give_hint
 from solver.instance import Instance
@@ -26,6 +27,7 @@ from solver.priorities import Ranked, ranked
 from solver.scale_up import STEPS, grown, has_a_limit, largest
 from solver.scaling import Scaled, scale
 from solver.search import Found, Values, run
+from solver.settle import settled
 from solver.staged import How, staged
 
 BLEND_SHARE = 0.25
@@ -100,7 +102,9 @@ def solve(
     if search.values is None:
         tell(Event("done", clock.now()))
         return assemble(Answer(loaded, catalog, small, scaled, search, None, None, options, clock.now()))
-    final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop)
+    final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop) or search
+    if final.values is not None:
+        final = replace(final, values=settled(scaled.instance, final.values))
     names = [s.name for s in problem.sites]
     binding = binding_limits(scaled.instance, names, search, options, stop, min(5.0, TIE_SHARE * time_limit))
     kept = None
@@ -114,6 +118,7 @@ def solve(
         runner = _runner_up(found, catalog, result, TIE_SHARE * time_limit, options, stop, floors)
         if runner is not None:
             result = result.model_copy(update={"runner_up": runner})
+        result = with_alternatives(found, catalog, result, TIE_SHARE * time_limit, options, stop)
     tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
     return result
 

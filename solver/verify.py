@@ -12,12 +12,18 @@ from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
 from solver.plan import Placement, Result, WorkloadPlan
 from solver.scale_up import STEPS, grown
+from solver.verify_cash import check_cash
+from solver.verify_deployment import check_deployment
 from solver.verify_losses import Carrying, check_losses
 from solver.verify_money import check_bill
 from solver.verify_places import check_places
 from solver.verify_rates import check_rates
+from solver.verify_rooms import check_rooms
 from solver.verify_running import check_running
 from solver.verify_shares import check_shares
+from solver.verify_sites import check_sites
+from solver.verify_storage import check_storage
+from solver.verify_tco import check_tco
 from solver.verify_terms import check_commitments
 from solver.verify_traffic import SLACK, check_traffic, served
 from solver.verify_week import check_week, is_pooled, node_sizes, nodes_held
@@ -39,8 +45,14 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
     wrong += _check_proof(result)
     wrong += check_shares(result, problem, catalog)
     wrong += check_bill(result, problem, catalog)
+    wrong += check_tco(result, problem, catalog)
+    wrong += check_cash(result, problem, catalog)
     wrong += check_running(result, problem, catalog)
     wrong += check_places(result, problem, catalog)
+    wrong += check_deployment(result, problem, catalog)
+    wrong += check_sites(result, problem, catalog)
+    wrong += check_rooms(result, problem, catalog)
+    wrong += check_storage(result, problem, catalog, base_dir)
     wrong += check_rates(result, problem, catalog, base_dir)
     wrong += check_traffic(result, problem, catalog, base_dir)
     wrong += check_commitments(result, problem, catalog)
@@ -56,7 +68,7 @@ def _check_proof(result: Result) -> list[str]:
     if result.objective is None or result.bound is None or result.gap is None:
         return ["plan without objective, bound or gap"]
     lowest = result.objective_name not in ("scale", "value")
-    if lowest and result.bound > result.objective * (1 + 1e-9) + 0.01:
+    if lowest and result.bound > result.objective + 1e-9 * abs(result.objective) + 0.01:
         wrong.append(f"bound {result.bound} above objective {result.objective}")
     if result.status == "optimal" and result.gap > 1e-6:
         wrong.append(f"called optimal at a gap of {result.gap}")

@@ -107,7 +107,8 @@ def item_rows(result: Result, t: Messages, wide: bool) -> Iterator[Sequence[str]
         return forms.money(float(str(amount)) / result.horizon_months, currency)
 
     for item in result.items:
-        row = [item_name(item), forms.number(item.quantity), item.billing.replace("_", " ")]
+        count = forms.number(item.quantity) + (f" {item.unit}" if item.unit else "")
+        row = [item_name(item), count, item.billing.replace("_", " ")]
         if wide:
             row.append(item_price(item, currency))
         row += [monthly(item.total_cost), forms.money(item.total_cost, currency), forms.watts(item.power_w)]
@@ -135,7 +136,7 @@ def cost_lines(result: Result, t: Messages) -> Iterator[str]:
         yield " · ".join(f"{name} {forms.money(value, cost.currency)}" for name, value in largest if value)
     if result.power and result.power.it_peak_w:
         yield t(
-            "Power drawn at own sites: {it} IT, {facility} with cooling; {energy} over the horizon.",
+            "Nameplate power at own sites: {it} IT, {facility} with cooling; {energy} drawn over the horizon (730 h a month).",
             it=forms.watts(result.power.it_peak_w),
             facility=forms.watts(result.power.facility_peak_w),
             energy=forms.energy(result.power.energy_kwh),

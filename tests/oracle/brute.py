@@ -7,7 +7,8 @@ How it enumerates
 -----------------
 1. options: every combination of one option per job;
 2. commitments: every combination of counts, depth first, cut off where a cap is broken or the money spent so far
-   already reaches the best plan (every amount is at least 0);
+   already reaches the best plan (every amount is at least 0, but for gear that is sold: until gear is chosen the most
+   that it could bring is taken off first);
 3. per load period: every *minimal* vector of replica counts (taking one replica away would leave demand unserved:
    more replicas than that never cost less), and for each the hourly nodes that the held ones lack, over every split among
    hourly ways; kept are the Pareto-best (objective, cash, monthly, peaks);
@@ -155,12 +156,15 @@ class _Search:
         self.groups = [((o,), p.node_limit) for o, p in enumerate(inst.pools) if p.node_limit is not None]
         self.groups += [(q.pools, q.max_nodes) for q in inst.quotas]
         self.loads = [self._loads(p) for p in self.periods]
-        if any(r.replicas or r.used for r in inst.rows):
-            raise ValueError("rows over replicas and pools in use are for HiGHS")
+        if any(r.replicas or r.used or r.hourly for r in inst.rows):
+            raise ValueError("rows over replicas, hourly nodes and pools in use are for HiGHS")
         self.chosen: set[int] = set()
         self.busy: tuple[tuple[int, ...], ...] = ()
         self.counts: dict[int, int] = {}
         self.gear: dict[int, int] = {}
+        credit = [sum(min(0, self.amount(g)[j]) * g.max_count for g in inst.gear) for j in range(3)]
+        self.credit = self.spread((credit[0], credit[1], credit[2]), self.stages)
+        self.capex_credit = sum(min(0, g.capex) * g.max_count for g in inst.gear)
 
     def tick(self, steps: int = 1) -> None:
         self.steps += steps
@@ -288,7 +292,7 @@ class _Search:
         """Choose counts of commitment number `at` and later ones."""
         self.tick()
         inst = self.inst
-        if self._over(spent, capex, held, hired):
+        if self._over(self._at_best(spent), capex + self.capex_credit, held, hired):
             return
         if at == len(self.commits):
             for gear in self._gears(0, {}):
@@ -318,11 +322,15 @@ class _Search:
             hold(n)
             self.counts[self.commits[at]] = n
             now = [a + b * n for a, b in zip(spent, unit, strict=True)]
-            if self._over(now, capex + capacity.capex * n, held, hired):
+            if self._over(self._at_best(now), capex + capacity.capex * n + self.capex_credit, held, hired):
                 hold(-n)
                 break
             self._commit(at + 1, held, now, capex + capacity.capex * n, taken, hired)
             hold(-n)
+
+    def _at_best(self, spent: list[int]) -> list[int]:
+        """Money spent, less all that gear sold could bring."""
+        return [a + b for a, b in zip(spent, self.credit, strict=True)]
 
     def _gears(self, at: int, counts: dict[int, int]) -> Iterator[dict[int, int]]:
         """Every vector of gear that keeps all rows beside the commitments and jobs chosen."""

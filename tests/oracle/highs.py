@@ -433,6 +433,7 @@ class _Builder:
         for r in inst.rows:
             terms: dict[int, int] = {}
             _add(terms, {self.hold[i, 0]: f for i, f in r.commit})
+            _add(terms, {self.hold[i, p]: f for i, p, f in r.hourly})
             _add(terms, {self.pick[q]: f for q, f in r.chosen})
             _add(terms, {used[o]: f for o, f in r.used})
             _add(terms, {self.gear[g]: f for g, f in r.gear})
