@@ -125,7 +125,7 @@ def build_candidates(
         else:
             if not mine.is_empty():
                 mine = option_money(mine, work, pools, found.capacity, problem, terms)
-                mine, late = with_slots(mine, work, problem)
+                mine, late = with_slots(mine, work, problem, len(calendar.levels))
                 options.append(mine)
                 dropped.append(late)
         if mine.is_empty():
