@@ -104,7 +104,11 @@ def main(ctx: click.Context) -> None:
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--log", is_flag=True, help="Show the solver's log on stderr.")
 @click.option("--no-progress", is_flag=True, help="Show no progress.")
-@click.option("--no-runner-up", is_flag=True, help="Do not look for the best plan without the main accelerator.")
+@click.option(
+    "--no-runner-up",
+    is_flag=True,
+    help="Only the best plan: none without its main accelerator, all rented or all bought.",
+)
 @gives_answer
 @click.pass_context
 def solve(ctx: click.Context, /, asked: Asked, answer: Answer, log: bool, no_progress: bool, **how: Any) -> None:
@@ -128,7 +132,7 @@ def solve(ctx: click.Context, /, asked: Asked, answer: Answer, log: bool, no_pro
         sys.stderr, answer.quiet or no_progress or log, objective_writer(wanted.objective, wanted.currency)
     )
     result = watch(lambda on_event, stop: search(loaded, catalog, options, on_event, stop), shown)
-    faults = recheck(result, wanted, catalog) if result.cost is not None else []
+    faults = recheck(result, wanted, catalog, loaded.base_dir) if result.cost is not None else []
     if faults:
         raise RuntimeError("the plan failed its recheck: " + "; ".join(faults))
     give_result(answer, result, asked.source)
@@ -137,27 +141,35 @@ def solve(ctx: click.Context, /, asked: Asked, answer: Answer, log: bool, no_pro
 
 @main.command()
 @takes_problem
-@click.option("--axes", required=True, metavar="A,B[,C]", help="Of cost, power, carbon, time, latency, risk.")
+@click.option("--axes", metavar="A,B[,C]", help="Of cost, power, carbon, time, latency, risk.")
+@click.option("--score", metavar="A:W,..", help="Mark the plans by weight, e.g. tco:50,power:20,technical:30.")
 @click.option("--points", type=click.IntRange(min=0), default=12, show_default=True, help="At most; 0 for all.")
 @click.option("--near", type=Quantity("Ratio"), metavar="SHARE", help="Also plans of another kind within, e.g. 5%.")
 @searches
 @gives_answer
 @click.pass_context
-def pareto(ctx: click.Context, /, asked: Asked, answer: Answer, axes: str, no_progress: bool, **how: Any) -> None:
+def pareto(
+    ctx: click.Context, /, asked: Asked, answer: Answer, axes: str | None, no_progress: bool, **how: Any
+) -> None:
     """List the plans that no other plan beats on two or three counts, each proved.
 
-    For example: --axes cost,power --near 5%
+    For example: --axes cost,power --near 5%. With --score (or a tender block in PROBLEM) the plans are ranked too.
     """
     loaded, catalog = asked.load()
     from solver.front.axes import parse_axes
+    from solver.front.scoring import axes_for, parse_weights
     from solver.pareto import pareto as run
     from solver.report.front_text import front_code, give_front
     from solver.report.steps import stepwise
     from solver.whatif.study import Study
 
     study = Study(loaded, catalog, how["seed"], how["time_limit"])
-    at = (study, parse_axes(axes), how["points"], how["near"])
-    found = stepwise(lambda tell, stop: run(*at, stop, tell), answer.quiet or no_progress)
+    tender = loaded.problem.tender
+    weights = parse_weights(how["score"]) if how["score"] else tender.by_criterion if tender else None
+    if axes is None and weights is None:
+        raise click.UsageError("Missing option '--axes' (or --score), e.g. --axes cost,power")
+    at = (study, parse_axes(axes or axes_for(weights or {}, loaded.problem)), how["points"], how["near"])
+    found = stepwise(lambda tell, stop: run(*at, stop, tell, weights), answer.quiet or no_progress)
     give_front(answer, found)
     ctx.exit(front_code(found))
 
@@ -254,21 +266,28 @@ def verify(
     loaded, catalog = Asked(problem, settings, overlays).load()
     from solver.verify import verify as recheck
 
-    faults = recheck(saved, loaded.problem, catalog)
+    faults = recheck(saved, loaded.problem, catalog, loaded.base_dir)
     click.echo(verdict(saved, loaded.sha256, catalog.sha256, faults))
     ctx.exit(3 if faults else 0)
 
 
 @main.command()
 @click.argument("result")
+@click.option(
+    "--rows",
+    type=click.Choice(["bill", "cash-flow"]),
+    default="bill",
+    show_default=True,
+    help="What CSV and Parquet hold: lines of the bill, or months.",
+)
 @gives_answer
-def report(result: str, answer: Answer) -> None:
+def report(result: str, answer: Answer, rows: str) -> None:
     """Show a saved RESULT again, or write it in another form."""
     from solver.report.answer import read_text
     from solver.report.export import read_result
     from solver.report.give import give_result
 
-    give_result(answer, read_result(read_text(result), result), None)
+    give_result(answer, read_result(read_text(result), result), None, rows)
 
 
 @main.command()
@@ -343,6 +362,7 @@ def catalog() -> None:
 @click.option("--region", metavar="NAME", help="Region, a part of its name, a country code, or EU.")
 @click.option("--country", metavar="CODE")
 @click.option("--billing", metavar="MODE", help="on_demand, reserved, spot, ...")
+@click.option("--deployment", metavar="MODE", help="vm, container, bare_metal, ...")
 @click.option("--min-confidence", metavar="LEVEL", help="measured, listed, derived, estimate or recalled.")
 @click.option("--sort", default="price_per_gpu_hour", show_default=True, metavar="COLUMN")
 @click.option("--descending", is_flag=True)

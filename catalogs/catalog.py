@@ -21,8 +21,10 @@ class Catalog:
     cpus: pl.DataFrame
     ram: pl.DataFrame
     storage: pl.DataFrame
+    storage_terms: pl.DataFrame
     network: pl.DataFrame
     offers: pl.DataFrame
+    deployment_modes: pl.DataFrame
     prices: pl.DataFrame
     compute_units: pl.DataFrame
     capacity_blocks: pl.DataFrame

@@ -96,7 +96,8 @@ class Servers(Sourced):
 
     `price_usd` is the chassis with fans, supplies and baseboard, or the whole system where
     `price_includes_gpu`. `chassis_overhead_w` covers fans, switches and conversion losses. `fits` lists
-    accelerators, split by ";".
+    accelerators, split by ";". `max_power_w` is what all `psu_count` supplies give together; `psu_spare` of them may
+    fail (empty: `max_power_w` is what is given in any case). `included_network` names the network of the NICs inside.
     """
 
     server = text(key=True)
@@ -127,6 +128,20 @@ class Servers(Sourced):
     included_nvme_gb_s = positive()
     included_network_gbps = positive()
     included_rdma = flag(nullable=True)
+    included_network = text(nullable=True)
+    included_nics = count(nullable=True)
+    psu_count = count(nullable=True)
+    psu_spare = count(nullable=True, minimum=0)
+
+    @dy.rule()
+    def some_supply_works(cls) -> pl.Expr:  # noqa: N805
+        """Not all power supplies may fail."""
+        return pl.col("psu_spare") < pl.col("psu_count")
+
+    @dy.rule()
+    def named_nics_are_counted(cls) -> pl.Expr:  # noqa: N805
+        """Named NICs inside come with their number."""
+        return pl.col("included_network").is_null() | pl.col("included_nics").is_not_null()
 
     @dy.rule()
     def complete_includes_accelerators(cls) -> pl.Expr:  # noqa: N805
@@ -203,6 +218,21 @@ class Storage(Sourced):
     def one_price_kind(cls) -> pl.Expr:  # noqa: N805
         """Bought by the TB or rented by the TB-month, not both."""
         return pl.col("price_usd_per_tb").is_null() | pl.col("price_usd_per_tb_month").is_null()
+
+
+class StorageTerms(Sourced):
+    """What the price of a storage service leaves out or includes: a fee per TB read back, speed of one volume or store.
+
+    A volume or store with a row has no other speed than the row's; null: none is known at that price. What is not
+    `lasting` (scratch) may hold working copies only.
+    """
+
+    storage = text(key=True)
+    retrieval_usd_per_tb = at_least_zero(nullable=False)
+    lasting = flag()
+    read_gb_s = positive()
+    write_gb_s = positive()
+    included_iops = positive()
 
 
 class Network(Sourced):

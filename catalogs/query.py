@@ -12,7 +12,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from catalogs.columns import CONFIDENCES
 from catalogs.errors import UnknownName
-from catalogs.market import BILLINGS
+from catalogs.market import BILLINGS, DEPLOYMENTS
 from catalogs.money import age_days, convert
 from catalogs.names import match_accelerators, suggest_accelerators
 from catalogs.schema import TABLES
@@ -45,6 +45,7 @@ class Where:
     region: str | None = None
     country: str | None = None
     billing: str | None = None
+    deployment: str | None = None
     min_confidence: str | None = None
     doubtful: bool = True
 
@@ -148,6 +149,11 @@ def _of_offers(catalog: Catalog, where: Where) -> Iterable[pl.Expr]:
         if code not in known and code != "EU":
             raise UnknownName(where.country, "country", _near(code, known), hint=f"(known: {', '.join(known)}, EU)")
         yield pl.col("country").is_in(list(EU) if code == "EU" else [code])
+    if where.deployment is not None:
+        if where.deployment not in DEPLOYMENTS:
+            near = _near(where.deployment, DEPLOYMENTS)
+            raise UnknownName(where.deployment, "deployment mode", near, hint=f"(one of {', '.join(DEPLOYMENTS)})")
+        yield pl.col("deployment_mode") == where.deployment
     if not where.doubtful:
         yield ~pl.col("doubtful")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import dataframely as dy
 
-from catalogs import hardware, market, places, schema_models, schema_speed
+from catalogs import hardware, market, places, schema_models, schema_modes, schema_speed
 
 TABLES: Mapping[str, type[dy.Schema]] = {
     "accelerators": hardware.Accelerators,
@@ -21,8 +21,10 @@ TABLES: Mapping[str, type[dy.Schema]] = {
     "cpus": hardware.Cpus,
     "ram": hardware.Ram,
     "storage": hardware.Storage,
+    "storage_terms": hardware.StorageTerms,
     "network": hardware.Network,
     "offers": market.Offers,
+    "deployment_modes": schema_modes.DeploymentModes,
     "prices": market.Prices,
     "compute_units": market.ComputeUnits,
     "capacity_blocks": market.CapacityBlocks,
@@ -78,10 +80,14 @@ class Reference:
 REFERENCES: tuple[Reference, ...] = (
     Reference("accelerator_aliases", "accelerator", "accelerators", "accelerator"),
     Reference("offers", "accelerator", "accelerators", "accelerator"),
+    Reference("offers", "deployment_mode", "deployment_modes", "mode"),
+    Reference("servers", "deployment_mode", "deployment_modes", "mode"),
     Reference("prices", "offer_id", "offers", "offer_id"),
     Reference("compute_units", "accelerator", "accelerators", "accelerator"),
     Reference("servers", "fits", "accelerators", "accelerator", listed=True),
     Reference("servers", "cpu_default", "cpus", "cpu"),
+    Reference("servers", "included_network", "network", "network"),
+    Reference("storage_terms", "storage", "storage", "storage"),
     Reference("model_aliases", "model", "models", "model"),
     Reference("speed_classes", "accelerator", "accelerators", "accelerator"),
     Reference("measurements_serving", "accelerator", "accelerators", "accelerator"),

@@ -18,6 +18,10 @@ _PACKED = (
 )
 CODES = frozenset(_PACKED[i : i + 2] for i in range(0, len(_PACKED), 2))
 
+_EUROPE = "ATBEBGCHCYCZDEDKEEESFIFRGBGRHRHUIEISITLILTLULVMTNLNOPLPTROSESISK"
+EUROPE = frozenset(_EUROPE[i : i + 2] for i in range(0, len(_EUROPE), 2))
+"""Countries that price lists for the EU usually cover: its members, its single market's, Switzerland and Great Britain."""
+
 # What people write instead; looked up without case.
 _USUAL = {
     **dict.fromkeys(("usa", "united states", "america", "美国"), "US"),

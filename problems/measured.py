@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -108,8 +108,14 @@ def read_traffic(path: Path, columns: Mapping[str, str | None] | None = None) ->
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TrafficFileError("is not UTF-8 text", data[: error.start].count(b"\n") + 1, "save it as UTF-8") from None
+    return _parsed(text, tuple((columns or {}).items()), hashlib.sha256(data).hexdigest())
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str, columns: tuple[tuple[str, str | None], ...], sha256: str) -> MeasuredTraffic:
+    """What a text holds; kept, since what-if studies read the same file over and over."""
     rows = _rows(text)
-    named = _columns(rows[0][1], columns or {})
+    named = _columns(rows[0][1], dict(columns))
     body = rows[1:]
     if not body:
         raise TrafficFileError("has no rows below its heading")
@@ -119,7 +125,7 @@ def read_traffic(path: Path, columns: Mapping[str, str | None] | None = None) ->
         for kind, at in named.items()
         if kind != "time"
     }
-    return _hours(times, values, hashlib.sha256(data).hexdigest(), aware=aware)
+    return _hours(times, values, sha256, aware=aware)
 
 
 def _rows(text: str) -> list[tuple[int, list[str]]]:

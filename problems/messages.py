@@ -138,7 +138,7 @@ class _Walk:
     def example(self) -> str:
         """Help for a missing key: an example of it."""
         for m in self.parents:
-            info = m.model_fields.get(self.lost or "")
+            info = next((f for name, f in m.model_fields.items() if (f.alias or name) == self.lost), None)
             if info is not None and info.examples:
                 return f"e.g. {self.lost}: {info.examples[0]}"
             if info is not None and (words := literals(info.annotation)):

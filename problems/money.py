@@ -124,6 +124,22 @@ class MoneyPerMonth(Money):
 
 
 @dataclass(frozen=True, order=False)
+class MoneyPerYear(Money):
+    """Money per year, as salaries are stated."""
+
+    KIND: ClassVar[Kind] = Kind("money per year", ("$120k/yr", "80kEUR/year", "30万元/年"), {})
+    PER: ClassVar[tuple[str, ...]] = ("yr", "year", "y", "a", "年", "years")
+
+
+@dataclass(frozen=True, order=False)
+class MoneyPerHour(Money):
+    """Money per hour, of people's work for one."""
+
+    KIND: ClassVar[Kind] = Kind("money per hour", ("$80/h", "500元/小时", "75EUR/hour"), {})
+    PER: ClassVar[tuple[str, ...]] = ("h", "hr", "hour", "小时", "hours")
+
+
+@dataclass(frozen=True, order=False)
 class MoneyPerKwh(Money):
     """Money per kilowatt-hour."""
 

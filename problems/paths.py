@@ -14,7 +14,7 @@ from problems.issues import Issue, ProblemError, Source, Span
 from problems.scan import shown
 from problems.tree import Node, parse_tree, resolve
 
-_EXCLUSIVE = ({"concurrency", "rate", "users"},)
+_EXCLUSIVE = ({"concurrency", "rate", "users"}, {"growth", "stages"})
 """Keys of which a problem holds one: overriding one replaces what the file says with another."""
 
 

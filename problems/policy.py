@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema
 from problems import units
 from problems.base import Countries, Names, OneOrMore, Strict
 from problems.picks import Pick, or_else
-from problems.terms import Billing, Confidence, Deployment, HeldBilling, RuleName, Severity
+from problems.terms import Billing, Confidence, Deployment, HeldBilling, Isolation, RuleName, Severity
 
 
 class Budget(Strict):
@@ -29,7 +29,11 @@ class Quota(Strict):
 
 
 class Limits(Strict):
-    """What no plan may exceed. `power` [W] is the sum over own sites after PUE."""
+    """What no plan may exceed. `power` [W] is the sum over own sites after PUE.
+
+    `start_within` [s]: from order to running, delivery included. `isolation`: at least so much. `operations` [h/month]: work
+    that the machines make for their user.
+    """
 
     budget: Budget = Budget()
     power: units.Watts | None = Field(default=None, gt=0)
@@ -37,6 +41,9 @@ class Limits(Strict):
     regions: Pick | None = None
     providers: Pick | None = None
     deployment: Annotated[tuple[Deployment, ...], OneOrMore] | None = None
+    start_within: units.Seconds | None = Field(default=None, examples=["1d"])
+    isolation: Isolation | None = None
+    operations: units.EffortPerMonth | None = Field(default=None, examples=["20h/mo"])
     accelerators: Pick | None = None
     vendors: Pick | None = None
     compliance: Names = ()
@@ -75,6 +82,8 @@ class Policy(Strict):
     `gpu_power_limit`: most that a card on an own site may draw, of its rated power. Spot only where it saves `spot_min_saving`
     of the on-demand price and at most `spot_max_interruption` of such machines is taken back within a month [ratio].
     `lead_time`: months from the order to the first use, by billing mode; before it the demand is met in other ways.
+    `operations_rate`: what an hour of the work that machines make is worth. `sales_fund_capex`: what owned machines are sold
+    for counts against the capex budget.
     """
 
     billing: Annotated[tuple[Billing, ...], OneOrMore] | None = None
@@ -88,4 +97,6 @@ class Policy(Strict):
     pro_rate_commitments: bool = False
     lead_time: dict[HeldBilling, units.Months] = Field(default_factory=dict, examples=[{"purchase": "2mo"}])
     include_doubtful: bool = False
+    operations_rate: units.MoneyPerHour | None = Field(default=None, examples=["$80/h"])
+    sales_fund_capex: bool = False
     rules: dict[RuleName, RuleSetting] = Field(default_factory=dict)

@@ -194,6 +194,23 @@ BANDWIDTH = Kind(
         **dict.fromkeys(("gb/s", "Gb", "GB", "gb", "G", "g"), "write Gb/s (bits) or GB/s (bytes)"),
     },
 )
+_BYTES_PER_S: dict[str, Fraction | int] = {
+    f"{p}{form}": n
+    for p, n in (("M", Fraction(1, 1000)), ("G", 1), ("T", 1000))
+    for form in ("B/s", "Bps", "Bytes/s", "B/sec")
+}
+_BYTES_PER_S |= {f"{p}iB/s": Fraction(1024**n, 10**9) for p, n in (("M", 2), ("G", 3), ("T", 4))}
+_BITS_HINT = "is bits; disks are counted in bytes: write GB/s (1 GB/s = 8 Gb/s)"
+THROUGHPUT = Kind(
+    "a storage speed",
+    ("40GB/s", "500MB/s", "1.2TB/s"),
+    _BYTES_PER_S,
+    hints={
+        **{u: f"{u} {_BITS_HINT}" for u in _BITS if "B" not in u},
+        **{f"{p}b/s": f"{p}b/s may be bits or bytes; write {p.upper()}B/s" for p in "mgt"},
+        **dict.fromkeys(("GB", "MB", "TB"), "a size; a speed is per second: write GB/s"),
+    },
+)
 CARBON = Kind(
     "a carbon intensity",
     ("380g/kWh", "0.38kg/kWh", "380 gCO2e/kWh"),
@@ -262,6 +279,18 @@ def parse_bandwidth(value: object) -> float:
 def format_bandwidth(gb_per_s: float, digits: int | None = None) -> str:
     """Print a network speed [Gb/s]: ``400 Gb/s``; exactly, or to `digits` significant digits."""
     scales: tuple[Scale, ...] = (("Gb/s", 1), ("Mb/s", Fraction(1, 1000)))
+    number, unit = print_quantity(gb_per_s, scales, digits=digits)
+    return f"{number} {unit}"
+
+
+def parse_throughput(value: object) -> float:
+    """Read a storage speed [GB/s]: ``40GB/s``, ``500MB/s``; bits are refused; raises `UnitError`."""
+    return float(THROUGHPUT.parse(value))
+
+
+def format_throughput(gb_per_s: float, digits: int | None = None) -> str:
+    """Print a storage speed [GB/s]: ``40 GB/s``; exactly, or to `digits` significant digits."""
+    scales: tuple[Scale, ...] = (("TB/s", 1000), ("GB/s", 1), ("MB/s", Fraction(1, 1000)))
     number, unit = print_quantity(gb_per_s, scales, digits=digits)
     return f"{number} {unit}"
 

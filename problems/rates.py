@@ -168,18 +168,34 @@ def parse_hours_per_month(value: object) -> float:
     """Read hours per month of 730 h [h/month]: ``60h/mo``, ``8h/day``, ``always``; raises `UnitError`."""
     if isinstance(value, str) and value.strip().lower() in ("always", "24/7", "7x24", "24x7"):
         return float(HOURS_PER_MONTH)
-    if not isinstance(value, str):
-        HOURS.parse(value)  # raises, with the right words for each case
-    found = scan(value, HOURS)
-    if not found.after:
-        raise HOURS.error(f"{shown(value)} has no unit: {HOURS.name} needs one")
-    counted, per = _split_per(found.after, value, HOURS)
-    if found.before or counted not in TIME or per not in _PER_TIME or per == "m":
-        raise HOURS.error(f"cannot read {shown(value)} as {HOURS.name}")
-    hours = found.number * Fraction(TIME[counted]) / HOUR * MONTH / _PER_TIME[per]
+    hours = _hours(value, HOURS)
     if hours > HOURS_PER_MONTH:
         raise HOURS.error(f"{shown(value)} is more than the {HOURS_PER_MONTH} h that a month has")
     return float(hours)
+
+
+def _hours(value: object, kind: Kind) -> Fraction:
+    """Hours in a month of 730 h of a time per time."""
+    if not isinstance(value, str):
+        kind.parse(value)  # raises, with the right words for each case
+    found = scan(value, kind)
+    if not found.after:
+        raise kind.error(f"{shown(value)} has no unit: {kind.name} needs one")
+    counted, per = _split_per(found.after, value, kind)
+    if found.before or counted not in TIME or per not in _PER_TIME or per == "m":
+        raise kind.error(f"cannot read {shown(value)} as {kind.name}")
+    return found.number * Fraction(TIME[counted]) / HOUR * MONTH / _PER_TIME[per]
+
+
+EFFORT = Kind("hours of work per month", ("20h/mo", "5h/wk", "1h/day"), {})
+
+
+def parse_effort(value: object) -> float:
+    """Read hours of people's work per month of 730 h [h/month]: ``20h/mo``; several people may do more than 730 h.
+
+    Raises `UnitError`.
+    """
+    return float(_hours(value, EFFORT))
 
 
 def format_hours_per_month(hours: float, digits: int | None = None) -> str:

@@ -15,6 +15,8 @@ from pydantic import Field
 
 from problems import units
 from problems.base import Fault, Strict
+from problems.data import DataClass as DataClass
+from problems.data import KeptData as KeptData
 from problems.picks import Pick as Pick
 from problems.policy import Budget as Budget
 from problems.policy import Limits as Limits
@@ -23,11 +25,15 @@ from problems.policy import Quota as Quota
 from problems.policy import RuleSetting as RuleSetting
 from problems.sites import Owned as Owned
 from problems.sites import Site as Site
+from problems.tco import Tco as Tco
+from problems.tender import Tender as Tender
 from problems.terms import Billing as Billing
 from problems.terms import Calendar as Calendar
 from problems.terms import Confidence as Confidence
+from problems.terms import Criterion as Criterion
 from problems.terms import Currency as Currency
 from problems.terms import Deployment as Deployment
+from problems.terms import Isolation as Isolation
 from problems.terms import KvPrecision as KvPrecision
 from problems.terms import Objective as Objective
 from problems.terms import Percentile as Percentile
@@ -112,8 +118,11 @@ class Problem(Strict):
     workloads: tuple[Workload, ...] = Field(min_length=1)
     sites: tuple[Site, ...] = ()
     owned: tuple[Owned, ...] = ()
+    data: tuple[KeptData, ...] = ()
     limits: Limits = Limits()
     policy: Policy = Policy()
+    tco: Tco = Tco()
+    tender: Tender | None = None
 
     @classmethod
     def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
@@ -130,6 +139,9 @@ class Problem(Strict):
                 near = get_close_matches(site, sites, n=1)
                 known = f"did you mean {near[0]}?" if near else f"sites: {', '.join(sites) or 'none'}"
                 yield ("owned", index, "site"), f"owned machines stand at unknown site {site}; {known}"
+        for index, site in enumerate(_all(given, "data", "site")):
+            if site and site not in sites:
+                yield ("data", index, "site"), f"data at unknown site {site}; sites: {', '.join(sites) or 'none'}"
         yield from weight_faults(given)
 
     @property

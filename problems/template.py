@@ -302,9 +302,9 @@ def _serve(a: Mapping[str, str]) -> list[str]:
         _line(key, value if key == "concurrency" else quoted(value), other, 6),
         _line("isl", "1000", "tokens in, per request", 6),
         _line("osl", "300", "tokens out, per request", 6),
-        _line("calendar", "flat", "or office_hours, day_night", 6),
+        _line("calendar", "flat", "or office_hours, day_night, hourly, {csv: traffic.csv}", 6),
         _line("slo", "{ttft: 1s, tpot: 100ms}", "time to first token, time per output token"),
-        _line("redundancy", "none", "or n+1: still enough after the loss of one node"),
+        _line("redundancy", "none", "or n+1, n+2: still enough after the loss of so many nodes"),
     ]
 
 

@@ -11,11 +11,16 @@ KvPrecision = Literal["bf16", "fp16", "fp8", "int8"]
 Billing = Literal[
     "on_demand", "reserved", "subscription", "spot", "capacity_block", "compute_unit", "purchase", "owned"
 ]
-Deployment = Literal["vm", "container", "container_cluster", "bare_metal", "appliance", "on_premises"]
+Deployment = Literal[
+    "vm", "container", "container_cluster", "bare_metal", "appliance", "hosted_platform", "on_premises"
+]
+Isolation = Literal["shared_host", "dedicated_vm", "single_tenant", "own"]
+Criterion = Literal["tco", "cost", "price", "power", "carbon", "time", "latency", "technical", "memory", "service"]
 Confidence = Literal["measured", "listed", "derived", "estimate", "recalled"]
 Objective = Literal["cost", "power", "carbon", "time", "scale"]
 Calendar = Literal["flat", "office_hours", "day_night", "day_night_weekend", "hourly"]
 HeldBilling = Literal["reserved", "subscription", "purchase"]
+Apart = Literal["zone", "region", "provider", "site"]
 Severity = Literal["hard", "warn", "off"]
 RuleName = Literal[
     "training_ram_ratio",

@@ -127,6 +127,16 @@ class Traffic(Strict):
         ends = [*(s.start for s in self.stages[1:]), math.inf]
         return max(s.scale for s, till in zip(self.stages, ends, strict=True) if s.start < end and till > start)
 
+    def mean(self, start: float, end: float) -> float:
+        """Mean load between two months of the horizon, relative to `load` [1]."""
+        if self.stages is None:
+            months = range(math.floor(start), math.ceil(end - 1e-9))
+            parts = [(max(start, m), min(end, m + 1), (1 + self.growth) ** m) for m in months]
+        else:
+            ends = [*(s.start for s in self.stages[1:]), math.inf]
+            parts = [(max(start, s.start), min(end, till), s.scale) for s, till in zip(self.stages, ends, strict=True)]
+        return float(sum(max(0.0, b - a) * x for a, b, x in parts)) / (end - start)
+
     @property
     def buckets(self) -> tuple[SizeBucket, ...]:
         """Request-size buckets; a plain isl/osl pair is one bucket with share 1."""

@@ -23,9 +23,11 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from problems.money import (
     CURRENCIES,
     Money,
+    MoneyPerHour,
     MoneyPerKwh,
     MoneyPerKwMonth,
     MoneyPerMonth,
+    MoneyPerYear,
     find_currency,
     format_money,
 )
@@ -41,6 +43,7 @@ from problems.quantities import (
     MONTHS,
     POWER,
     RATIO,
+    THROUGHPUT,
     TOKENS,
     format_at_least_bytes,
     format_at_least_count,
@@ -52,6 +55,7 @@ from problems.quantities import (
     format_months,
     format_power,
     format_ratio,
+    format_throughput,
     format_tokens,
     parse_at_least_bytes,
     parse_at_least_count,
@@ -64,9 +68,11 @@ from problems.quantities import (
     parse_number,
     parse_power,
     parse_ratio,
+    parse_throughput,
     parse_tokens,
 )
 from problems.rates import (
+    EFFORT,
     HOURS,
     ONCE,
     RATE,
@@ -74,6 +80,7 @@ from problems.rates import (
     format_hours_per_month,
     format_rate,
     format_runs,
+    parse_effort,
     parse_hours_per_month,
     parse_rate,
     parse_runs,
@@ -83,6 +90,7 @@ from problems.scan import JSON_NUMBER, Kind, UnitError, shown
 __all__ = [
     "COUNT",
     "CURRENCIES",
+    "EFFORT",
     "HOURS",
     "HOURS_PER_MONTH",
     "MONTHS",
@@ -94,12 +102,16 @@ __all__ = [
     "Bytes",
     "CarbonIntensity",
     "Count",
+    "EffortPerMonth",
+    "GBytesPerS",
     "GbPerS",
     "HoursPerMonth",
     "Money",
+    "MoneyPerHour",
     "MoneyPerKwMonth",
     "MoneyPerKwh",
     "MoneyPerMonth",
+    "MoneyPerYear",
     "Months",
     "Number",
     "Ratio",
@@ -125,6 +137,7 @@ __all__ = [
     "format_rate",
     "format_ratio",
     "format_runs",
+    "format_throughput",
     "format_tokens",
     "parse_at_least_bytes",
     "parse_at_least_count",
@@ -133,6 +146,7 @@ __all__ = [
     "parse_carbon",
     "parse_count",
     "parse_duration",
+    "parse_effort",
     "parse_hours_per_month",
     "parse_months",
     "parse_number",
@@ -140,6 +154,7 @@ __all__ = [
     "parse_rate",
     "parse_ratio",
     "parse_runs",
+    "parse_throughput",
     "parse_tokens",
 ]
 
@@ -245,6 +260,13 @@ GbPerS = Annotated[
     _json(BANDWIDTH),
 ]
 """A network speed [Gb/s]."""
+GBytesPerS = Annotated[
+    float,
+    BeforeValidator(parse_throughput),
+    PlainSerializer(format_throughput, str, when_used="json"),
+    _json(THROUGHPUT),
+]
+"""A storage speed [GB/s], bytes and not bits."""
 CarbonIntensity = Annotated[
     float, BeforeValidator(parse_carbon), PlainSerializer(format_carbon, str, when_used="json"), _json(CARBON)
 ]
@@ -274,3 +296,10 @@ HoursPerMonth = Annotated[
     _json(HOURS, r"^\s*([0-9].*(/|per ).*|always|24/7)\s*$"),
 ]
 """Hours of use [h per month of 730 h]."""
+EffortPerMonth = Annotated[
+    float,
+    BeforeValidator(parse_effort),
+    PlainSerializer(format_hours_per_month, str, when_used="json"),
+    _json(EFFORT, r"^\s*[0-9].*(/|per ).*$"),
+]
+"""Hours of people's work [h per month of 730 h]."""

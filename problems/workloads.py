@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from problems import units
 from problems.base import Countries, Fault, Names, OneOrMore, Strict
+from problems.data import DataClass, data_faults
 from problems.picks import Pick, is_name
-from problems.terms import KvPrecision, WeightPrecision
+from problems.terms import Apart, KvPrecision, WeightPrecision
 from problems.traffic import MeasuredRate, Slo, Traffic
 from problems.windows import Windows
 
@@ -68,6 +70,21 @@ class WorkloadBase(Strict):
     countries: Countries | None = Field(default=None, examples=[["US", "DE"]])
     compliance: Names = ()
     accelerators: Pick | None = None
+    data: tuple[DataClass, ...] = ()
+
+    @classmethod
+    def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
+        yield from data_faults(given)
+
+
+def _nodes_to_lose(value: Any) -> Any:
+    """none, n+1, n+2 ... up to n+9."""
+    if isinstance(value, str) and not re.fullmatch(r"none|n\+[1-9]", value.strip()):
+        raise ValueError("must be none, n+1, n+2 ... up to n+9: nodes that may be lost while demand is still served")
+    return value
+
+
+Redundancy = Annotated[str, BeforeValidator(_nodes_to_lose)]
 
 
 class Serve(WorkloadBase):
@@ -75,6 +92,8 @@ class Serve(WorkloadBase):
 
     `profile` names rows of the catalogue's table user_rates: requests/s per accelerator or offer and request size, as the user
     measured them within the latency limits. They are then the only rates, and `model` is just a name.
+    All demand is still served after the loss of any `redundancy` nodes, in a share `availability` of the time, and after
+    the loss of any one zone, region, provider or site (`spread`).
     """
 
     kind: Literal["serve"]
@@ -87,11 +106,19 @@ class Serve(WorkloadBase):
     traffic: Traffic
     context: units.Tokens | None = Field(default=None, gt=0, examples=["8k"])
     slo: Slo = Slo()
-    redundancy: Literal["none", "n+1"] = "none"
+    redundancy: Redundancy = "none"
+    availability: units.Ratio | None = Field(default=None, gt=0, lt=1, examples=["99.9%"])
+    spread: Annotated[tuple[Apart, ...], OneOrMore] = Field(default=(), examples=["region"])
     interruptible: bool = False
+
+    @property
+    def nodes_to_lose(self) -> int:
+        """Nodes that `redundancy` lets go."""
+        return 0 if self.redundancy == "none" else int(self.redundancy.removeprefix("n+"))
 
     @classmethod
     def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
+        yield from super()._faults(given)
         yield from _nothing_to_run(given)
         traffic = given.get("traffic")
         if given.get("measured") and "profile" in given:
@@ -167,6 +194,7 @@ class Batch(Scheduled):
 
     @classmethod
     def _faults(cls, given: Mapping[str, Any]) -> Iterator[Fault]:
+        yield from super()._faults(given)
         yield from _nothing_to_run(given)
 
 

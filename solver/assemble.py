@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
@@ -11,11 +12,13 @@ from typing import Any
 import polars as pl
 
 from catalogs.catalog import Catalog
+from catalogs.names import match_accelerators
 from problems.load import LoadedProblem
-from problems.schema import BareModel, ConfigModel, ModelRef, Problem, Serve
+from problems.schema import AcceleratorNeed, BareModel, ConfigModel, Fixed, ModelRef, Problem, Serve
 from problems.units import format_count
 from solver.bill import Bill, bill, billing_label, money
 from solver.candidates import Candidates
+from solver.cash_flow import cash_flow
 from solver.events import SolveOptions
 from solver.instance import DEMAND_UNIT, SHARE_UNIT
 from solver.notes import assumptions, price_uses, summary_of_drops, warnings_of
@@ -38,6 +41,8 @@ from solver.plan import (
 from solver.routing import Routing
 from solver.scaling import Scaled, demands, top_level
 from solver.search import Found, Values, relative_gap
+from solver.stored import nowhere_to_keep, stored_data, without_storage
+from solver.survived import survived
 from solver.token_cost import with_costs, with_utilisation
 
 
@@ -80,7 +85,7 @@ def no_plan(loaded: LoadedProblem, catalog: Catalog, found: Candidates, options:
     reasons = []
     for name in found.unserved:
         reasons.append(f"{name}: no offer or server can do it")
-        reasons.extend(f"{name}: {text}" for text in _why_unserved(found, name))
+        reasons.extend(f"{name}: {text}" for text in _why_unserved(found, name, catalog))
     return Result(
         problem=_name(loaded),
         status=Status.INFEASIBLE,
@@ -100,24 +105,37 @@ def no_plan(loaded: LoadedProblem, catalog: Catalog, found: Candidates, options:
     )
 
 
-def _why_unserved(found: Candidates, name: str) -> list[str]:
-    """Drop reasons of one workload, the most frequent first, with an example each."""
+def _why_unserved(found: Candidates, name: str, catalog: Catalog) -> list[str]:
+    """Drop reasons of one workload with an example each: of machines with the card it asks for, then the most frequent."""
     mine = found.dropped.filter(pl.col("item").str.starts_with(name + " on "))
     general = found.dropped.filter(~pl.col("item").str.contains(" on "))
     frame = pl.concat([mine, general])
     if frame.is_empty():
         return []
+    cards = _cards_asked_for(found.problem, name, catalog)
+    named = [pl.col("item").str.contains(f"x {re.escape(card)}([ /]|$)") for card in cards]
+    about = pl.any_horizontal(pl.lit(False), *named)
     counts = (
-        frame.with_columns(reason=summary_of_drops())
+        frame.with_columns(reason=summary_of_drops(), about=about)
+        .sort("about", descending=True, maintain_order=True)
         .group_by("reason", maintain_order=True)
-        .agg(n=pl.len(), example=pl.col("item").first())
-        .sort("n", "reason", descending=[True, False])
+        .agg(n=pl.len(), example=pl.col("item").first(), about=pl.col("about").any())
+        .sort("about", "n", "reason", descending=[True, True, False])
         .head(8)
     )
     return [
         f"{r['n']} dropped: {r['reason']} (e.g. {r['example'].removeprefix(name + ' on ')})"
         for r in counts.iter_rows(named=True)
     ]
+
+
+def _cards_asked_for(problem: Problem, name: str, catalog: Catalog) -> list[str]:
+    """Accelerators that a fixed workload asks for by name."""
+    work = next(w for w in problem.workloads if w.name == name)
+    if not isinstance(work, Fixed) or isinstance(work.accelerator, AcceleratorNeed):
+        return []
+    names = [work.accelerator] if isinstance(work.accelerator, str) else work.accelerator
+    return [card for n in names for card in match_accelerators(catalog, n)]
 
 
 def _name(loaded: LoadedProblem) -> str:
@@ -172,7 +190,10 @@ def assemble(answer: Answer) -> Result:
     }
     if values is None:
         because = (
-            ("the limits cannot all hold; each workload alone has candidates",)
+            (
+                *nowhere_to_keep(answer.found, answer.scaled),
+                "the limits cannot all hold; each workload alone has candidates",
+            )
             if search.status is Status.INFEASIBLE
             else ()
         )
@@ -187,18 +208,23 @@ def assemble(answer: Answer) -> Result:
     workloads = with_costs(_workloads(answer, values), scaled, values, problem)
     return Result(
         **head,
-        cost=_cost(lines, problem),
+        cost=cost_of(lines, problem),
         power=Power(
             it_peak_w=lines.it_w,
             facility_peak_w=round(lines.facility_w, 3),
             energy_kwh=round(lines.energy_kwh, 1),
         ),
         items=with_utilisation(lines.items, scaled, values, problem),
+        cash_flow=cash_flow(lines.items, problem),
         workloads=workloads,
+        storage=stored_data(answer.found, answer.catalog, answer.scaled, values),
         limits=_limits(answer, lines, values),
         portfolio=answer.portfolio,
         prices=tuple(price_uses(lines.items)),
-        warnings=tuple(warnings_of(problem, answer.catalog, answer.found, lines, workloads)),
+        warnings=(
+            *warnings_of(problem, answer.catalog, answer.found, lines, workloads),
+            *without_storage(answer.found, answer.catalog),
+        ),
     )
 
 
@@ -233,7 +259,8 @@ def _calendar(found: Candidates) -> CalendarUse | None:
     )
 
 
-def _cost(lines: Bill, problem: Problem) -> Cost:
+def cost_of(lines: Bill, problem: Problem) -> Cost:
+    """Cost block of a bill."""
     hours = Decimal(repr(problem.horizon)) * 730
     return Cost(
         total=money(lines.cash),
@@ -261,7 +288,7 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
     inst = scaled.instance
     plans = []
     services = {s.name: i for i, s in enumerate(inst.services)}
-    routing = Routing(inst, values)
+    routing = _routing(answer, values)
     for number, work in enumerate(problem.workloads):
         model = getattr(work, "model", None)
         label = _model_label(model)
@@ -286,6 +313,7 @@ def _workloads(answer: Answer, values: Values) -> tuple[WorkloadPlan, ...]:
                     },
                     demand_unit="requests in flight" if work.traffic.concurrency is not None else "requests/s",
                     **_weights(answer, values, number),
+                    **survived(work, s, scaled, values, answer.catalog),
                 )
             )
             continue
@@ -318,6 +346,13 @@ def _weights(answer: Answer, values: Values, number: int) -> dict[str, Any]:
     return {"served_share": values.share[number] / SHARE_UNIT, "priority": work.priority or 1, "value": value}
 
 
+def _routing(answer: Answer, values: Values) -> Routing:
+    works = [w for w in answer.loaded.problem.workloads if isinstance(w, Serve)]
+    wanted = [[x * top_level(answer.found, s) for x in demands(w)] for s, w in enumerate(works)]
+    rows = answer.scaled.replicas
+    return Routing(answer.scaled.instance, values, rows["rates"].to_list() if rows.height else [], wanted)
+
+
 def _model_label(model: ModelRef | None) -> str | None:
     """A model as people write it; a bare size is starred, since a stand-in architecture takes its place."""
     if isinstance(model, BareModel):
@@ -329,7 +364,7 @@ def _headroom(answer: Answer, values: Values, service: int) -> float:
     """Spare share of supply over demand in the tightest period; with several request sizes, of GPU time over its use."""
     inst = answer.scaled.instance
     if len(inst.services[service].demand) > 1:
-        return round(Routing(inst, values).spare_time(service), 9)
+        return round(_routing(answer, values).spare_time(service), 9)
     worst = float("inf")
     wish = next((i for i, w in enumerate(inst.wishes) if w.work == service and not w.job), None)
     part = 1.0 if wish is None else values.share[wish] / SHARE_UNIT
@@ -442,11 +477,26 @@ def _limits(answer: Answer, lines: Bill, values: Values) -> tuple[LimitUse, ...]
     add("limits.power", lines.facility_w, inst.limit_power_w, "W")
     for s, site in enumerate(problem.sites):
         here = [(values.commit[i], c) for i, c in enumerate(inst.capacities) if inst.pools[c.pool].site == s]
+        gear = [(x, values.gear.get(g, 0)) for g, x in enumerate(inst.gear) if x.site == s]
         firsts = [stage[0] for stage in inst.stages]
         it = float(max(sum(inst.pools[c.pool].it_w * n for n, c in here if c.holds(p)) for p in firsts))
+        it += sum(x.it_w * n for x, n in gear)
         facility = float(max(sum(inst.pools[c.pool].facility_w * n for n, c in here if c.holds(p)) for p in firsts))
+        facility += sum(x.facility_w * n for x, n in gear)
         add(f"sites.{site.name}.it_power", it, site.it_power, "W")
         add(f"sites.{site.name}.power", facility, site.power, "W")
+    room = [r for r in inst.rows if r.rule == "racks" and r.field and not r.commit]
+    for field in dict.fromkeys(r.field for r in room):
+        mine = [r for r in room if r.field == field]
+        taken = sum(factor * values.gear.get(g, 0) for r in mine for g, factor in r.gear)
+        add(field, taken, sum(r.high or 0 for r in mine), field.rpartition(".")[2])
+    for row in inst.rows:
+        if row.field == "limits.operations":
+            hours = sum(f * values.commit[i] for i, f in row.commit) + sum(
+                f * values.hourly[i, p] for i, p, f in row.hourly
+            )
+            hours += sum(f * values.chosen[q] for q, f in row.chosen)
+            add(row.field, hours / 1000, problem.limits.operations, "h/mo")
     for quota in inst.quotas:
         held = max(
             (sum(_held(scaled, values, o, p) for o in quota.pools) for p in range(len(inst.periods))),
@@ -481,19 +531,25 @@ def main_accelerator(result: Result) -> str | None:
     return max(spent, key=lambda a: (spent[a], a)) if spent else None
 
 
+def machines_text(scaled: Scaled, values: Values) -> str:
+    """Nodes of a plan in short: 2 x NAME + 1 x NAME, each as many as its busiest period has."""
+    counts: dict[str, int] = {}
+    inst = scaled.instance
+    for o, pool in enumerate(inst.pools):
+        nodes = max((_held(scaled, values, o, p) for p in range(len(inst.periods))), default=0)
+        if nodes:
+            counts[pool.key] = nodes
+    return " + ".join(f"{n} x {key}" for key, n in counts.items())
+
+
 def runner_up_of(without: str, scaled: Scaled | None, search: Found | None, result: Result, why_not: str) -> RunnerUp:
     """Runner-up block from the search without the main accelerator."""
     if scaled is None or search is None or search.values is None or search.objective is None:
         proved = search is None or search.status is Status.INFEASIBLE
         text = why_not if proved else "not found in its share of the time"
         return RunnerUp(without=without, summary=text, total=None, difference=None, proved=proved)
-    counts: dict[str, int] = {}
     inst = scaled.instance
-    for o, pool in enumerate(inst.pools):
-        nodes = max((_held(scaled, search.values, o, p) for p in range(len(inst.periods))), default=0)
-        if nodes:
-            counts[pool.key] = nodes
-    text = " + ".join(f"{n} x {key}" for key, n in counts.items())
+    text = machines_text(scaled, search.values)
     unit = 0.01 if inst.objective == "cost" else 1.0
     own = result.objective or 0.0
     value = search.objective * unit
@@ -501,7 +557,7 @@ def runner_up_of(without: str, scaled: Scaled | None, search: Found | None, resu
         without=without,
         summary=text,
         total=Decimal(search.objective) / 100 if inst.objective == "cost" else None,
-        difference=None if own == 0 else round(value / own - 1, 6),
+        difference=None if own == 0 else round((value - own) / abs(own), 6),
         proved=(relative_gap(search.objective, search.bound) or 0.0) <= 0.005,
     )
 

@@ -8,19 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 from problems.schema import Fixed, Problem, Serve
+from solver.bill_parts import PART_LINES, billing_of, without_surcharges
 from solver.plan import Item
 from solver.rounding import component_cents
 from solver.scaling import Scaled
 from solver.search import Values
 
-KIND_OF = {
-    "server": "server",
-    "maintenance": "maintenance",
-    "space": "space",
-    "energy": "energy",
-    "residual": "residual",
-    "rental": "rental",
-}
 LOW_TRUST = ("estimate", "recalled")
 
 
@@ -106,7 +99,8 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             for p in periods:
                 monthly[stage_of[p]] += c.monthly[p] * count
             names = {inst.periods[p]: count for p in periods}
-            items.append(_line(pool, row, "rental", count, unit, names))
+            split = without_surcharges(unit, problem.tco.surcharges(pool["provider"]))
+            items.extend(_line(pool, row, part, count, amount, names) for part, amount in split.items())
     for q, option in enumerate(inst.options):
         if not values.chosen[q]:
             continue
@@ -118,25 +112,7 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
                 work_cents[pool["site"]] += option.cash
                 work_kwh[pool["site"]] += _job_kwh(pool, row, problem)
             continue
-        price = next(r for r in rows_of(scaled, option.pool, option.billing))
-        items.append(
-            Item(
-                item=f"{pool['provider']} {pool['offer']}",
-                kind="rental",
-                quantity=option.nodes,
-                billing=option.billing,
-                site=str(pool["region"]),
-                unit_cost=money(option.cash) / option.nodes,
-                total_cost=money(option.cash),
-                pool=pool["pool"],
-                accelerator=pool["accelerator"],
-                accelerators=pool["gpus"] * option.nodes,
-                provider=pool["provider"],
-                hours_per_month=round(hours_per_month(row, problem), 9),
-                parts=(f"for {row['work']}",),
-                **_price(price),
-            )
-        )
+        items.extend(_hired(scaled, q, problem))
     for (k, p), count in values.replicas.items():
         r = inst.replicas[k]
         pool = pools[r.pool]
@@ -154,7 +130,10 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             work_kwh[pool["site"]] += extra * pool["pue"] * share * h / 1000 * count
     for o, amount in sorted(unit_cents.items()):
         if amount:
-            items.append(_unit_line(pools[o], rows_of(scaled, o, "compute_unit")[0], node_hours[o], amount))
+            price = rows_of(scaled, o, "compute_unit")[0]
+            split = without_surcharges(amount, problem.tco.surcharges(pools[o]["provider"]))
+            items.append(_unit_line(pools[o], price, node_hours[o], split.pop("rental")))
+            items.extend(_line(pools[o], price, part, 1, cents) for part, cents in split.items())
     for site, amount in sorted(work_cents.items()):
         kwh = work_kwh[site]
         energy_kwh += kwh
@@ -189,20 +168,12 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
     return Bill(tuple(items), cash, capex, max(monthly), dict(by), energy_kwh, max(it_w), max(facility_w))
 
 
-OVER_HORIZON = {
-    "maintenance": "maintenance",
-    "space": "space",
-    "energy": "electricity, idle draw",
-    "residual": "residual value",
-}
-
-
 def gear_lines(row: dict[str, Any], count: int) -> list[Item]:
     """Lines of one kind of gear: its purchase, what is paid once or monthly, and what running it costs."""
     if row["kind"] == "choice":
         return []
     lines: list[Item] = []
-    billing = {"server": "purchase", "once": "once", "monthly": "monthly"}
+    billing = {"server": "purchase", "once": "once", "monthly": "monthly", "sale": "sold"}
     parts = component_cents(row)
     if not parts:
         parts = {"once": 0}  # a direct link or a rack that costs nothing is held all the same
@@ -211,11 +182,11 @@ def gear_lines(row: dict[str, Any], count: int) -> list[Item]:
         first = main and not any(i.power_w for i in lines)
         lines.append(
             Item(
-                item=row["item"] if main else f"{OVER_HORIZON[part]}: {row['item']}",
-                kind=row["kind"] if main else KIND_OF[part],
-                quantity=count * row["per_unit"] if main else count,
+                item=row["item"] if main else f"{PART_LINES[part].prefix}{row['item']}",
+                kind=row["kind"] if main else PART_LINES[part].kind,
+                quantity=round(count * row["per_unit"], 9) if main else count,
                 unit=row["unit"] or None if main else None,
-                billing=billing.get(part, "over the horizon"),
+                billing=billing.get(part) or billing_of(part, row, "once" if row["once"] else "monthly"),
                 site=row["place"],
                 unit_cost=money(unit) / Decimal(repr(row["per_unit"])) if main else money(unit),
                 total_cost=money(unit * count),
@@ -226,6 +197,36 @@ def gear_lines(row: dict[str, Any], count: int) -> list[Item]:
                 price_confidence=row["confidence"] if main else None,
                 price_source=row["source"] if main else None,
                 starred=main and row["confidence"] in LOW_TRUST,
+            )
+        )
+    return lines
+
+
+def _hired(scaled: Scaled, q: int, problem: Problem) -> list[Item]:
+    """Lines of the nodes that a job hires for its own hours."""
+    option, row = scaled.instance.options[q], scaled.options.row(q, named=True)
+    pool = scaled.pools.row(option.pool, named=True)
+    price = next(r for r in rows_of(scaled, option.pool, option.billing))
+    title = f"{pool['provider']} {pool['offer']}"
+    lines = []
+    for part, cents in without_surcharges(option.cash, problem.tco.surcharges(pool["provider"])).items():
+        machine = part == "rental"
+        lines.append(
+            Item(
+                item=title if machine else f"{PART_LINES[part].prefix}{title}",
+                kind="rental" if machine else PART_LINES[part].kind,
+                quantity=option.nodes,
+                billing=option.billing,
+                site=str(pool["region"]),
+                unit_cost=money(cents) / option.nodes,
+                total_cost=money(cents),
+                pool=pool["pool"],
+                accelerator=pool["accelerator"] if machine else None,
+                accelerators=pool["gpus"] * option.nodes if machine else None,
+                provider=pool["provider"] if machine else None,
+                hours_per_month=round(hours_per_month(row, problem), 9),
+                parts=(f"for {row['work']}",),
+                **({**_price(price), **_deployment(pool, price)} if machine else {}),
             )
         )
     return lines
@@ -288,6 +289,17 @@ def _price(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _deployment(pool: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """How a machine is had, and the terms of its price where it is rented."""
+    rented = pool["kind"] == "rental"
+    least = max((row["term_months"] or 0.0) * 730, row["min_hours"] or 0.0)
+    return {
+        **{name: pool[name] for name in ("deployment_mode", "start_h", "isolation", "operations_h")},
+        "granularity_s": (row["granularity_s"] or None) if rented else None,
+        "min_term_h": least if rented else None,
+    }
+
+
 def _line(
     pool: dict[str, Any],
     row: dict[str, Any],
@@ -298,20 +310,14 @@ def _line(
 ) -> Item:
     machine = part in ("server", "rental")
     title = f"{pool['provider']} {pool['offer']}" if pool["kind"] == "rental" else str(pool["offer"])
-    labels = {
-        "maintenance": "maintenance",
-        "space": "space",
-        "energy": "electricity, idle draw",
-        "residual": "residual value",
-    }
-    price = _price(row) if machine else {}
+    price = {**_price(row), **_deployment(pool, row)} if machine else {}
     if part == "server":
         price.pop("price_per_hour")
     return Item(
-        item=title if machine else f"{labels[part]}: {title}",
-        kind=KIND_OF[part],
+        item=title if machine else f"{PART_LINES[part].prefix}{title}",
+        kind=part if machine else PART_LINES[part].kind,
         quantity=count,
-        billing=billing_label(row) if machine else "over the horizon",
+        billing=billing_label(row) if machine else billing_of(part, row, billing_label(row)),
         site=str(pool["site"] or pool["region"]),
         unit_cost=money(unit),
         total_cost=money(unit * count),

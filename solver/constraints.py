@@ -10,11 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from solver.context import Context as Context
-from solver.context import Expr as Expr
 from solver.context import Variables as Variables
-from solver.context import required as required
-from solver.context import total as total
+from solver.expressions import Expr as Expr
+from solver.expressions import required as required
+from solver.expressions import total as total
 from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT, Gear, Pool
+from solver.losses import redundancy, spread
 from solver.schedule import place_runs
 
 
@@ -52,9 +53,10 @@ def mix_cuts(ctx: Context) -> None:
 
     With weights y_b = 1 / rate[j,b] every kind k does at most max_b rate[k,b] y_b of work per replica, so
     sum_k (max_b rate[k,b] / rate[j,b]) R[k,p] >= sum_b demand[b,p] / rate[j,b]. These speak of counts alone and close
-    most of the gap that fractional loads leave; they cut off no feasible plan.
+    most of the gap that fractional loads leave; they cut off no feasible plan. One replica of a kind never counts for more
+    than all that is needed; with many kinds only some are taken as the measure, evenly over their speed.
     """
-    unit = 1_000_000
+    unit, most_measures, largest_need = 1_000_000, 40, 10**12
     for w, service in enumerate(ctx.instance.services):
         if len(service.demand) == 1:
             continue
@@ -63,18 +65,19 @@ def mix_cuts(ctx: Context) -> None:
         for p in ctx.period_range():
             if not any(by_period[p] for by_period in service.demand):
                 continue
-            for rates in sorted(measures):
+            chosen = sorted(measures)
+            for rates in chosen[:: max(1, -(-len(chosen) // most_measures))]:
                 need = sum(unit * (required(d[p]) // 10 * 10) // r for d, r in zip(service.demand, rates, strict=True))
+                need -= len(service.demand)
+                if not 0 < need <= largest_need:
+                    continue
+                done = {
+                    k: max(-(-unit * x // r) for x, r in zip(ctx.instance.replicas[k].rate, rates, strict=True))
+                    for k in kinds
+                }
                 wish = ctx.wish(w, job=False)
                 least = need if wish is None else need // SHARE_UNIT * ctx.variables.share[wish]
-                ctx.model.add(
-                    total(
-                        max(-(-unit * x // r) for x, r in zip(ctx.instance.replicas[k].rate, rates, strict=True))
-                        * ctx.variables.replicas[k, p]
-                        for k in kinds
-                    )
-                    >= least - len(service.demand)
-                )
+                ctx.model.add(total(min(done[k], need) * ctx.variables.replicas[k, p] for k in kinds) >= least)
 
 
 def packing(ctx: Context) -> None:
@@ -124,37 +127,6 @@ def wishes(ctx: Context) -> None:
             ctx.model.add(served == 1)
     for level, floor in enumerate(ctx.instance.floors):
         ctx.model.add(level_value(ctx, level) >= floor)
-
-
-def redundancy(ctx: Context) -> None:
-    """After the loss of any one node demand still holds, whichever way replicas were spread over nodes.
-
-    supply - loss >= demand, where loss is at least, for every pool o, the smaller of what one full node of o carries and
-    what o carries in all (the whole pool is on that node). With several request sizes supply is counted by the blended
-    rate, which is sufficient (every replica serves the mix).
-    """
-    for w, service in enumerate(ctx.instance.services):
-        if not service.redundant:
-            continue
-        by_pool: dict[int, list[int]] = defaultdict(list)
-        for k, r in enumerate(ctx.instance.replicas):
-            if r.work == w:
-                by_pool[r.pool].append(k)
-        lost = {o: max(ctx.instance.replicas[k].node_blend for k in kinds) for o, kinds in by_pool.items()}
-        for p in ctx.period_range():
-            demand = service.demand[0][p]
-            if demand == 0:
-                continue
-            loss = ctx.model.new_int_var(0, max(lost.values(), default=0), f"loss[{w},{p}]")
-            inside = {
-                o: total(ctx.instance.replicas[k].blend * ctx.variables.replicas[k, p] for k in kinds)
-                for o, kinds in by_pool.items()
-            }
-            ctx.model.add(total(inside.values()) - loss >= ctx.asked(w, required(demand)))
-            for o in sorted(by_pool):
-                whole = ctx.model.new_bool_var(f"lose_pool[{w},{p},{o}]")
-                ctx.model.add(loss >= lost[o]).only_enforce_if(~whole)
-                ctx.model.add(loss >= inside[o]).only_enforce_if(whole)
 
 
 def spot_share(ctx: Context) -> None:
@@ -293,6 +265,7 @@ def _rows(ctx: Context, rule: str) -> None:
         if row.rule != rule:
             continue
         terms = [factor * var.commit[i] for i, factor in row.commit]
+        terms += [factor * var.hourly[i, p] for i, p, factor in row.hourly]
         terms += [factor * var.chosen[q] for q, factor in row.chosen]
         terms += [factor * var.used[o] for o, factor in row.used]
         terms += [factor * var.gear[g] for g, factor in row.gear]
@@ -328,6 +301,16 @@ def schedule(ctx: Context) -> None:
     place_runs(ctx)
 
 
+def operations(ctx: Context) -> None:
+    """Work that machines make for their user is done and, where paid, paid: sum hours n[o,p] <= limit, <= hours G[paid]."""
+    _rows(ctx, "operations")
+
+
+def sales(ctx: Context) -> None:
+    """An owned machine is used or sold, not both: n[o] + G[sold] <= machines owned."""
+    _rows(ctx, "sales")
+
+
 CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     coverage,
     replica_capacity,
@@ -337,6 +320,7 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     schedule,
     wishes,
     redundancy,
+    spread,
     spot_share,
     node_limits,
     site_power,
@@ -344,6 +328,8 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     storage,
     racks,
     charges,
+    operations,
+    sales,
     budget,
     pool_use,
 )

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ortools.sat.python import cp_model
 
+from solver.expressions import Expr, total
 from solver.instance import SHARE_UNIT, Instance
 
-Expr = cp_model.LinearExpr
 MOST_MONEY = 10**15
 """Bound of what the highest month costs [cents] or draws [W]."""
-
-
-def total(terms: Iterable[Any]) -> Expr:
-    """Sum of linear terms as an expression, also where there are none."""
-    return cp_model.LinearExpr.sum([*terms, 0])
 
 
 @dataclass(frozen=True)
@@ -101,8 +94,3 @@ class Context:
         for value in by_stage:
             self.model.add(value <= top)
         return total([top])
-
-
-def required(demand: int) -> int:
-    """What must be covered of a scaled demand: all of it less the coverage slack (COVERAGE_SLACK, relative)."""
-    return demand - demand // 1_000_000

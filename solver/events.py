@@ -26,7 +26,8 @@ class SolveOptions:
     log
         Pass the solver's own log on to stderr.
     runner_up
-        Also look for the best plan without the main accelerator of the chosen one.
+        Also look for the best plan without the main accelerator of the chosen one, and for the best all-rented and
+        all-bought plans.
     single_modes
         Also look what each billing mode alone would cost, and what machines shared over time save; None: as `runner_up`.
     additions

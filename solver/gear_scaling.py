@@ -13,9 +13,10 @@ from solver.rounding import cents, component_cents, grams, watts
 
 @dataclass(frozen=True)
 class Names:
-    """Indices of what gear rules name: commitments of a pool, pools, job options and replicas by candidate row, gear."""
+    """Indices of what gear rules name: commitments and hourly ways of a pool, pools, job options and replicas by candidate row, gear."""
 
     commit: dict[str, list[int]]
+    hourly: dict[str, list[int]]
     pool: dict[str, int]
     option: dict[int, int]
     replica: dict[int, int]
@@ -53,6 +54,7 @@ def scaled_rows(rule: GearRule, names: Names, periods: int) -> list[Row]:
         low=rule.low,
         high=rule.high,
         commit=tuple((i, f) for pool, f in rule.nodes.items() if f for i in names.commit.get(pool, ())),
+        hourly=tuple((i, p, f) for (pool, p), f in rule.hourly.items() if f for i in names.hourly.get(pool, ())),
         chosen=known(rule.options, names.option),
         used=known(rule.used, names.pool),
         gear=known(rule.gear, names.gear),

@@ -20,6 +20,7 @@ def _paired(built: PlanModel, values: Values) -> Iterator[tuple[Any, int]]:
         (v.chosen, values.chosen),
         (v.gear, values.gear),
         (v.share, values.share),
+        (v.start, values.start),
     )
     for mine, theirs in groups:
         for key, variable in mine.items():

@@ -6,10 +6,11 @@ that a demand is `DEMAND_UNIT`; what could not be scaled exactly was rounded aga
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 LOAD_UNIT = 100_000  # a replica's load is counted in 1/100000 of the replica
 DEMAND_UNIT = 1_000_000_000
+MOST_TO_LOSE = 6  # most nodes that a chance constraint may ask to do without; plans that would need more are not taken
 SHARE_UNIT = 1000  # a served share is counted in 1/1000
 COVERAGE_SLACK = 1e-6  # relative; rounded rates may miss a demand by this much (the same in verify and in the oracles)
 
@@ -70,16 +71,31 @@ class Replica:
     carbon: tuple[int, ...]
     blend: int  # rate for the workload's own mix of buckets, 1 / sum_b (share_b / rate_b); with one bucket rate[0]
     node_blend: int  # at most what one node of the pool carries of the mix: floor(gpus of node / gpus) * blend
+    nodes: int = 1  # nodes that one replica stands on
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """How many nodes must be allowed to fail where any of `pools` is used: more than j of them from `steps[j]` nodes on."""
+
+    pools: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Demand of a serve workload, scaled: per bucket and period, `DEMAND_UNIT` at the busiest."""
+    """Demand of a serve workload, scaled: per bucket and period, `DEMAND_UNIT` at the busiest.
+
+    Demand holds after the loss of any `redundant` nodes, of as many as `ladders` say for the nodes that carry it, and of
+    all pools in any one of `groups`. A plan may not need the last step of a ladder with more than MOST_TO_LOSE steps.
+    """
 
     name: str
     demand: tuple[tuple[int, ...], ...]  # (B, P)
-    redundant: bool
+    redundant: int
     interruptible: bool
+    groups: tuple[tuple[int, ...], ...] = ()
+    ladders: tuple[Ladder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +159,7 @@ Terms = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """low <= sum of terms <= high, over committed nodes C[c], x[q], used[o], gear G[g] and, in one period, R[k,p].
+    """low <= sum of terms <= high, over nodes C[c] and E[e,p], x[q], used[o], gear G[g] and, in one period, R[k,p].
 
     `rule` is the constraint that it belongs to. `field` is the limit of the problem that it states, and is empty where the
     row says how things are (ports of a switch), not what is wanted.
@@ -159,6 +175,7 @@ class Row:
     gear: Terms = ()
     replicas: Terms = ()
     period: int = 0
+    hourly: tuple[tuple[int, int, int], ...] = ()  # hourly way, period, coefficient
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +242,7 @@ class Instance:
     wishes: tuple[Wish, ...] = ()
     floors: tuple[int, ...] = ()
     goal: int | None = None
+    _ways: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def stages(self) -> list[list[int]]:
@@ -235,4 +253,7 @@ class Instance:
 
     def pool_capacities(self, pool: int) -> list[int]:
         """Indices of the ways to hold nodes of a pool."""
-        return [i for i, c in enumerate(self.capacities) if c.pool == pool]
+        if not self._ways:
+            for i, c in enumerate(self.capacities):
+                self._ways.setdefault(c.pool, []).append(i)
+        return self._ways.get(pool, [])

@@ -18,6 +18,7 @@ from solver.candidates.terms import assumption
 from solver.curve_notes import curve_notes
 from solver.load_notes import load_notes
 from solver.plan import Item, PriceUse, WorkloadPlan
+from solver.tco_notes import tco_notes
 
 
 def summary_of_drops() -> pl.Expr:
@@ -48,12 +49,8 @@ def assumptions(problem: Problem, catalog: Catalog, found: Candidates) -> list[s
     for w in problem.workloads:
         if isinstance(getattr(w, "model", None), BareModel):
             out.append(f"{w.name}: * stand-in dense architecture for a model known by its size only")
+    out.extend(tco_notes(problem, catalog, found))
     if found.pools.filter(pl.col("site").is_not_null()).height:
-        share = assumption(catalog, "maintenance_share_per_year")
-        out.append(
-            f"bought machines: maintenance {share:.0%} of price a year, residual value {problem.policy.residual_value:.0%}"
-        )
-        out.append("limits count nameplate watts; energy counts drawn watts")
         out.extend(curve_notes(problem, catalog, found))
     if "spot" not in problem.billing_modes:
         out.append("spot not considered (policy.billing)")

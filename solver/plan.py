@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
@@ -68,7 +68,7 @@ class Item(Part):
 
     item: str
     kind: str = Field(
-        description="rental | compute_units | server | network | storage | rack | setup | staff | support | egress | energy | maintenance | space | residual"
+        description="rental | compute_units | server | network | storage | rack | setup | staff | support | egress | operations | sale | energy | maintenance | space | residual | spares | tax | financing | replacement | goodput"
     )
     quantity: float
     billing: str
@@ -103,6 +103,12 @@ class Item(Part):
     gear: str | None = Field(
         default=None, description="key of what is held beside nodes: switches, storage, racks, fees"
     )
+    deployment_mode: str | None = None
+    start_h: float | None = Field(default=None, description="from order to a running node, delivery included [h]")
+    isolation: str | None = Field(default=None, description="shared_host | dedicated_vm | single_tenant | own")
+    granularity_s: float | None = Field(default=None, description="step in which time is billed [s]")
+    min_term_h: float | None = Field(default=None, description="least time that is billed [h]")
+    operations_h: float | None = Field(default=None, description="work that one node makes for its user [h/month]")
     parts: tuple[str, ...] = ()
     starred: bool = False
 
@@ -176,6 +182,12 @@ class WorkloadPlan(Part):
     demand_unit: str = ""
     cost: MoneyText | None = None
     tokens: TokenCost | None = None
+    spare_nodes: int | None = Field(
+        default=None, description="nodes that may fail at once, any of them, demand still served"
+    )
+    availability: float | None = Field(
+        default=None, description="share of time in which no more nodes are down than that"
+    )
     served_share: float = Field(default=1.0, description="part of the demand that is served; 0: left out")
     priority: int | None = None
     value: MoneyText | None = Field(default=None, description="of a month in which all of it is served")
@@ -202,6 +214,29 @@ class CalendarUse(Part):
     hours: str = ""
     over_provisioned: dict[str, float] = Field(
         default_factory=dict, description="per service: request-hours planned above what is needed, as a share of all"
+    )
+
+
+class StoredData(Part):
+    """One copy of a class of data: where it lies, and what it asks of its tier at its busiest.
+
+    A master copy stays where it is cheap; the working copy is made of it in `staging_h` hours.
+    """
+
+    name: str
+    workload: str | None
+    data_class: str = Field(description="training_data | checkpoints | weights | kv_offload | archive | backups")
+    role: Literal["only", "working", "master"]
+    tier: str
+    place: str = Field(description="own site or provider")
+    gear: str | None = Field(description="key of its tier's line on the bill; None: on the drives of the nodes")
+    size_tb: float
+    read_gb_s: float
+    write_gb_s: float
+    iops: float
+    staging_h: float | None = None
+    egress_tb_month: float = Field(
+        default=0.0, description="sent between the data and its work, or to its working copy"
     )
 
 
@@ -291,6 +326,51 @@ class RunnerUp(Part):
     proved: bool
 
 
+class CashMonth(Part):
+    """Money of one month; month 0 is what is paid up front. What comes in is negative; `cumulative` from the start."""
+
+    month: int
+    capex: MoneyText = Field(description="purchases, spares, set-up; under financing the part of them paid by then")
+    rental: MoneyText
+    energy: MoneyText
+    maintenance: MoneyText
+    staff: MoneyText
+    other: MoneyText = Field(description="space, support, interest, tax on rentals, storage and egress ...")
+    residual: MoneyText = Field(description="value left at the end, and what is sold (negative)")
+    total: MoneyText
+    cumulative: MoneyText
+
+
+class Alternative(Part):
+    """The best plan of one kind, beside the chosen one. None total: there is no such plan, and `because` says why."""
+
+    name: str = Field(description="all rented | all bought")
+    status: Status | None = Field(description="None: not looked for, since the problem leaves no room for it")
+    total: MoneyText | None = None
+    difference: float | None = Field(default=None, description="of its objective, relative to the chosen plan's")
+    proved: bool = Field(default=False, description="no plan of its kind is better by more than the gap asked")
+    summary: str = ""
+    because: str = ""
+    cost: Cost | None = None
+    cash_flow: tuple[CashMonth, ...] = ()
+
+
+class BreakEven(Part):
+    """Where buying and renting cost the same, from the cash of the all-bought and the all-rented plan.
+
+    `months` of use until what buying has cost falls below what renting has, for good: up to the horizon from the two
+    cash flows, beyond it (`beyond_horizon`) at the same payments a month and without the value left over. `utilisation` is
+    the share of the rented plan's hours above which buying is cheaper than renting the same machines by the hour, committed
+    ones at their on-demand price. None: never.
+    """
+
+    months: float | None
+    beyond_horizon: bool = False
+    utilisation: float | None
+    discount_rate: float
+    because: str = Field(default="", description="why there is no such point")
+
+
 class PriceUse(Part):
     """One price used, with its age on the day of the plan [days]; as_of None: the source gives no date."""
 
@@ -346,6 +426,7 @@ class Result(Part):
     )
     stages: tuple[StageUse, ...] = ()
     calendar: CalendarUse | None = None
+    storage: tuple[StoredData, ...] = ()
     limits: tuple[LimitUse, ...] = ()
     portfolio: Portfolio | None = None
     runner_up: RunnerUp | None = None
@@ -355,6 +436,11 @@ class Result(Part):
     unshared: Alone | None = Field(
         default=None, description="where jobs run in hours that others leave free: the best plan in which none does"
     )
+    cash_flow: tuple[CashMonth, ...] = Field(
+        default=(), description="one entry per month from 0 on; adds up to cost.total"
+    )
+    alternatives: tuple[Alternative, ...] = ()
+    break_even: BreakEven | None = None
     prices: tuple[PriceUse, ...] = ()
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

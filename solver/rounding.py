@@ -5,7 +5,23 @@ from __future__ import annotations
 import math
 from typing import Any
 
-BOUGHT_PARTS = ("c_server", "c_once", "c_maintenance", "c_space", "c_energy", "c_rental", "c_monthly")
+BOUGHT_PARTS = (
+    "c_server",
+    "c_spares",
+    "c_tax",
+    "c_financing",
+    "c_replacement",
+    "c_once",
+    "c_maintenance",
+    "c_space",
+    "c_energy",
+    "c_rental",
+    "c_goodput",
+    "c_support",
+    "c_rent_tax",
+    "c_monthly",
+    "c_service_tax",
+)
 """Components of the bill of something held; the residual value is a credit and comes beside them."""
 
 
@@ -33,4 +49,5 @@ def component_cents(r: dict[str, Any]) -> dict[str, int]:
     """Bill components of one committed node over the horizon [cents]; the residual is a credit, rounded down."""
     parts = {name.removeprefix("c_"): cents(float(r[name])) for name in BOUGHT_PARTS if name in r}
     parts["residual"] = -cents_down(-float(r["c_residual"]))
+    parts["sale"] = -cents_down(-float(r.get("c_sale", 0.0)))
     return {name: value for name, value in parts.items() if value}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
-from solver.instance import LOAD_UNIT, Instance
+from solver.instance import DEMAND_UNIT, LOAD_UNIT, Instance
 from solver.search import Values
 
 
@@ -15,15 +16,27 @@ class Routing:
     off all replica kinds in proportion.
     """
 
-    def __init__(self, inst: Instance, values: Values) -> None:
+    def __init__(
+        self, inst: Instance, values: Values, rates: Sequence[Sequence[float]], wanted: Sequence[Sequence[float]]
+    ) -> None:
+        """Take a solution apart.
+
+        Parameters
+        ----------
+        rates
+            Of each replica kind by request size, as measured or modelled: the instance's own are rounded and capped.
+        wanted
+            Demand of each service by request size at its busiest, in the unit of the rates.
+        """
         self._inst, self._values = inst, values
         supply: dict[tuple[int, int, int], float] = defaultdict(float)
         for (k, b, p), load in values.load.items():
             if load:
-                replica = inst.replicas[k]
-                supply[replica.work, b, p] += replica.rate[b] * load / LOAD_UNIT
+                supply[inst.replicas[k].work, b, p] += rates[k][b] * load / LOAD_UNIT
         self._factor = {
-            (w, b, p): min(1.0, inst.services[w].demand[b][p] / amount) for (w, b, p), amount in supply.items()
+            (w, b, p): min(1.0, wanted[w][b] * inst.services[w].demand[b][p] / DEMAND_UNIT / amount)
+            for (w, b, p), amount in supply.items()
+            if amount > 0
         }
 
     def load(self, kind: int, period: int) -> tuple[float, ...]:

@@ -30,11 +30,12 @@ def _grown(work: Workload, factor: float) -> Workload:
             new = traffic.model_copy(update={"rate": traffic.rate * factor})
         elif traffic.concurrency is not None:
             new = traffic.model_copy(update={"concurrency": traffic.concurrency * factor})
-        else:
-            assert traffic.users is not None
+        elif traffic.users is not None:
             new = traffic.model_copy(
                 update={"users": traffic.users.model_copy(update={"total": traffic.users.total * factor})}
             )
+        else:
+            new = traffic.model_copy(update={"rate": traffic.load * factor})
         return work.model_copy(update={"traffic": new})
     if isinstance(work, Batch):
         return work.model_copy(update={"requests": work.requests * factor})
@@ -80,11 +81,11 @@ def largest(feasible: Callable[[int], bool | None]) -> tuple[int, int | None]:
 
 
 def has_a_limit(problem: Problem) -> bool:
-    """True where anything bounds the scale: money, power or quotas."""
+    """True where anything bounds the scale: money, power, work on machines or quotas."""
     limits = problem.limits
     money = (limits.budget.capex, limits.budget.monthly, limits.budget.total)
     return (
-        any(x is not None for x in (*money, limits.power))
+        any(x is not None for x in (*money, limits.power, limits.operations))
         or bool(limits.quota)
         or any(s.power is not None or s.it_power is not None for s in problem.sites)
     )

@@ -9,7 +9,8 @@ from 2^63.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -21,10 +22,12 @@ from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, build_gear
 from solver.candidates.money import site_frame
 from solver.candidates.periods import Stage, week_periods
+from solver.candidates.survival import survival
 from solver.candidates.weekly import repeat_of
 from solver.gear_scaling import Names, scaled_gear, scaled_rows
 from solver.instance import (
     DEMAND_UNIT,
+    MOST_TO_LOSE,
     SHARE_UNIT,
     Capacity,
     Instance,
@@ -42,6 +45,8 @@ from solver.rounding import cents, cents_down, component_cents, grams, watts
 MAX_NODES = 100_000
 MAX_RATE = 1_000 * DEMAND_UNIT
 """A replica that could serve more than a thousand times the demand counts as one that serves just that: sums stay small."""
+MAX_BUCKET_RATE = 100_000 * DEMAND_UNIT
+"""The same for one request size of several: what serves a rare size a thousandfold still has all its time for the others."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class Scaled:
     prices: tuple[dict[str, Any], ...]  # every price row of the pools, those that only jobs hire at included
     period_hours: tuple[float, ...]  # of each period in the mean month of the horizon [h]
     stages: tuple[Stage, ...]
+    asked: tuple[tuple[float, ...], ...]  # per service and period: requests that come, as a share of those planned for
     gear: pl.DataFrame
 
 
@@ -63,6 +69,15 @@ def demands(work: Serve) -> list[float]:
     """Demand of each request-size bucket at load 1: requests/s, or requests in flight for a concurrency."""
     total = work.traffic.load
     return [total * b.share for b in work.traffic.buckets]
+
+
+def _numbered(pools: list[Pool], ways: list[dict[str, Any]], *, commit: bool) -> dict[str, list[int]]:
+    """Numbers of the ways to hold each pool's nodes, by the pool's name: commitments, or what is hired by the hour."""
+    found: dict[str, list[int]] = {p.key: [] for p in pools}
+    for i, way in enumerate(ways):
+        if bool(way["commit"]) is commit:
+            found[way["pool"]].append(i)
+    return found
 
 
 def scale(found: Candidates, catalog: Catalog) -> Scaled:
@@ -83,6 +98,9 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
     replicas, replica_rows = _replicas(found, services, index)
     options, option_rows = _options(found, jobs, index)
     site_names = [s.name for s in problem.sites]
+    share = problem.policy.spot_share
+    lost = [survival(w, pools, catalog, _most_nodes_of(replicas, s, w, share)) for s, w in enumerate(services)]
+    replicas = _with_spares(replicas, services, lost)
     pool_rows = [
         Pool(
             key=r["pool"],
@@ -96,14 +114,15 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         )
         for r in pools.iter_rows(named=True)
     ]
-    most = _most_nodes(pool_rows, replicas, options)
+    most = [n + spare_nodes(problem, n) for n in _most_nodes(pool_rows, replicas, options)]
     rates = fx_rates(catalog, problem.currency)
     budget = problem.limits.budget
     sites, _ = site_frame(problem, catalog)
     gears = build_gear(GearContext(found, catalog, sites, dict(zip(index, most, strict=True))))
     gear = gears.options
     names = Names(
-        commit={p.key: [i for i, r in enumerate(ways) if r["pool"] == p.key and r["commit"]] for p in pool_rows},
+        commit=_numbered(pool_rows, ways, commit=True),
+        hourly=_numbered(pool_rows, ways, commit=False),
         pool=index,
         option={} if option_rows.is_empty() else {row: q for q, row in enumerate(option_rows["row"])},
         replica={} if replica_rows.is_empty() else {row: k for k, row in enumerate(replica_rows["row"])},
@@ -113,7 +132,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         periods=tuple(p.name for p in found.periods),
         pools=tuple(pool_rows),
         capacities=tuple(_capacity(r, index, most, found) for r in ways),
-        services=tuple(_service(w, s, found) for s, w in enumerate(services)),
+        services=tuple(replace(_service(w, s, found), **lost[s]) for s, w in enumerate(services)),
         replicas=tuple(replicas),
         jobs=tuple(jobs),
         options=tuple(options),
@@ -143,7 +162,18 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         found.prices.filter(pl.col("pool").is_in(pools["pool"].implode())).sort("pool", "billing", "price").to_dicts()
     )
     hours = tuple(p.hours_per_month * (found.terms.stage(p).months / problem.horizon) for p in found.periods)
-    return Scaled(instance, pools, capacity, replica_rows, option_rows, tuple(prices), hours, found.terms.stages, gear)
+    return Scaled(
+        instance,
+        pools,
+        capacity,
+        replica_rows,
+        option_rows,
+        tuple(prices),
+        hours,
+        found.terms.stages,
+        _asked(services, found),
+        gear,
+    )
 
 
 def _runs(problem: Problem, jobs: list[str]) -> tuple[Runs, ...]:
@@ -213,7 +243,17 @@ def _service(work: Serve, number: int, found: Candidates) -> Service:
     levels = [p.levels[number] for p in found.periods]
     top = max(levels, default=0.0) or 1.0
     scaled = tuple(math.ceil(round(DEMAND_UNIT * level / top, 3)) for level in levels)
-    return Service(work.name, tuple(scaled for _ in work.traffic.buckets), work.redundancy == "n+1", work.interruptible)
+    return Service(work.name, tuple(scaled for _ in work.traffic.buckets), work.nodes_to_lose, work.interruptible)
+
+
+def _asked(services: list[Serve], found: Candidates) -> tuple[tuple[float, ...], ...]:
+    """Share of the requests planned for that come: levels are planned for their busiest hour, stages for their highest month."""
+    out = []
+    for work, loss in zip(services, found.calendar.loss, strict=True):
+        spans = [(s, work.traffic.highest(s.start, s.end)) for s in found.terms.stages]
+        shares = [work.traffic.mean(s.start, s.end) / top / (1 + loss) if top else 1.0 for s, top in spans]
+        out.append(tuple(shares[p.stage] for p in found.periods))
+    return tuple(out)
 
 
 def top_level(found: Candidates, number: int) -> float:
@@ -231,7 +271,8 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
     for r in frame.iter_rows(named=True):
         s = names.index(r["work"])
         want = [d * top_level(found, s) for d in demands(services[s])]
-        rate = tuple(min(MAX_RATE, math.floor(DEMAND_UNIT * x / d)) for x, d in zip(r["rates"], want, strict=True))
+        top = MAX_RATE if len(want) == 1 else MAX_BUCKET_RATE
+        rate = tuple(min(top, math.floor(DEMAND_UNIT * x / d)) for x, d in zip(r["rates"], want, strict=True))
         total = sum(want)
         blend = rate[0] if len(rate) == 1 else min(MAX_RATE, math.floor(DEMAND_UNIT * r["blend"] / total))
         # Never more than would serve the whole demand alone, plus one node's worth for redundancy.
@@ -242,6 +283,8 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
         # Rounded per GPU, so that two replicas of one GPU and one of two cost the same to the cent.
         gpus = int(r["gpus"])
         energy, carbon = r["energy"] / gpus, r["carbon"] / gpus
+        # Hours of a period at the week's mean price of electricity.
+        paid = [(h * t, at) for (h, at), t in zip(shares, r["tariff"] or [1.0] * len(shares), strict=True)]
         out.append(
             Replica(
                 work=s,
@@ -249,15 +292,42 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
                 gpus=gpus,
                 rate=rate,
                 max_count=min(MAX_NODES, need + fill + 1),
-                cost=tuple(gpus * cents(energy * h * at.discounted) for h, at in shares),
-                cash=tuple(gpus * cents(energy * h * at.months) for h, at in shares),
-                monthly=tuple(gpus * cents(energy * h) for h, _ in shares),
+                cost=tuple(gpus * cents(energy * h * at.discounted) for h, at in paid),
+                cash=tuple(gpus * cents(energy * h * at.months) for h, at in paid),
+                monthly=tuple(gpus * cents(energy * h) for h, _ in paid),
                 carbon=tuple(gpus * grams(carbon * h * at.months) for h, at in shares),
                 blend=blend,
                 node_blend=fill * blend,
+                nodes=max(1, -(-gpus // int(r["node_gpus"]))),
             )
         )
     return out, frame
+
+
+def _most_nodes_of(replicas: list[Replica], service: int, work: Serve, spot_share: float) -> Callable[[int], int]:
+    """Most nodes worth using for a service that must survive the loss of k of them.
+
+    Of what the loss leaves, no more replicas are worth having than serve the demand as the slowest kind; lost are at most k
+    full nodes. Being spread over places, and a cap on spot, ask for as much once more each.
+    """
+    mine = [r for r in replicas if r.work == service]
+    slowest = min((x for r in mine for x in (*r.rate, r.blend) if x > 0), default=DEMAND_UNIT)
+    needed = (-(-DEMAND_UNIT // slowest) + 1) * len(work.traffic.buckets)
+    needed *= 1 + bool(work.spread) + (spot_share < 1)
+    fill = max((r.node_blend // r.blend for r in mine if r.blend), default=1)
+    wide = max((r.nodes for r in mine), default=1)
+    return lambda k: min(MAX_NODES, wide * (needed + max(k, work.nodes_to_lose) * max(1, fill)))
+
+
+def _with_spares(replicas: list[Replica], services: list[Serve], lost: list[dict[str, Any]]) -> list[Replica]:
+    """Bounds of counts with room for the nodes that a service may lose, beyond the one that each kind has room for."""
+    out = []
+    for r in replicas:
+        steps = max((len(x.steps) for x in lost[r.work].get("ladders", ())), default=0)
+        spare = max(services[r.work].nodes_to_lose, min(steps, MOST_TO_LOSE)) - 1  # max_count has room for one
+        fill = max(1, r.node_blend // r.blend) if r.blend else 1
+        out.append(replace(r, max_count=min(MAX_NODES, r.max_count + spare * fill)) if spare > 0 else r)
+    return out
 
 
 def _options(found: Candidates, jobs: list[str], index: dict[str, int]) -> tuple[list[Option], pl.DataFrame]:
@@ -302,6 +372,11 @@ def _most_nodes(pools: list[Pool], replicas: list[Replica], options: list[Option
         most[pool] += need
     # Limits on nodes and watts are rows of the model, not bounds: what a limit is worth is asked by leaving its row out.
     return [min(n, MAX_NODES) for n in most]
+
+
+def spare_nodes(problem: Problem, working: int) -> int:
+    """Nodes that stand by beside so many working ones of a kind."""
+    return max(problem.tco.spares.nodes, math.ceil(working * problem.tco.spares.node_share - 1e-9)) if working else 0
 
 
 def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int], found: Candidates) -> Capacity:

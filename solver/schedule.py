@@ -16,7 +16,8 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from solver.context import Context, total
+from solver.context import Context
+from solver.expressions import total
 from solver.instance import Instance, Option, Runs
 
 FEW_POOLS = 12

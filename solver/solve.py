@@ -17,6 +17,7 @@ from solver.assemble import Answer, assemble, no_plan
 from solver.binding import binding_limits
 from solver.blend import blended, has_mixes, hint
 from solver.candidates import Candidates, build_candidates, reduced
+from solver.compare_plans import with_alternatives
 from solver.events import Event, OnEvent, SolveOptions
 from solver.hints import give_hint
 from solver.instance import Instance
@@ -27,6 +28,8 @@ from solver.priorities import Ranked, ranked
 from solver.scale_up import STEPS, grown, has_a_limit, largest
 from solver.scaling import Scaled, scale
 from solver.search import Found, Values, run
+from solver.settle import settled
+from solver.staged import How, staged
 
 BLEND_SHARE = 0.25
 """Share of the time limit that the search for a first plan with blended rates may take."""
@@ -100,7 +103,9 @@ def solve(
     if search.values is None:
         tell(Event("done", clock.now()))
         return assemble(Answer(loaded, catalog, small, scaled, search, None, None, options, clock.now()))
-    final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop)
+    final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop) or search
+    if final.values is not None:
+        final = replace(final, values=settled(scaled.instance, final.values))
     names = [s.name for s in problem.sites]
     binding = binding_limits(scaled.instance, names, search, options, stop, min(5.0, TIE_SHARE * time_limit))
     kept = None
@@ -114,6 +119,7 @@ def solve(
         runner = _runner_up(found, catalog, result, TIE_SHARE * time_limit, options, stop, floors)
         if runner is not None:
             result = result.model_copy(update={"runner_up": runner})
+        result = with_alternatives(found, catalog, result, TIE_SHARE * time_limit, options, stop)
     if options.compares and ranks is None and result.status in (Status.OPTIMAL, Status.FEASIBLE):
         values = (final or search).values
         assert values is not None
@@ -199,6 +205,11 @@ def _search(
         relative = None if b is None or low is None or b == 0 else (b - low) / abs(b)
         tell(Event("incumbent" if kind == "incumbent" else "bound", clock.now(), b, low, relative))
 
+    if has_mixes(instance) and near is None and not instance.wishes:
+        how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress)
+        in_stages = staged(instance, how)
+        if in_stages is not None:
+            return in_stages
     built = build_model(instance)
     spent = 0.0
     if near is not None:

@@ -155,6 +155,7 @@ def _served(
     }
     rows = {k: scaled.replicas.row(k, named=True) for k in mine if gpu_hours[k]}
     requests = 0.0
+    asked = scaled.asked[next(s for s, service in enumerate(inst.services) if service.name == work.name)]
     for p, name in enumerate(inst.periods):
         demand = plan.demand_by_period.get(name, 0.0) * plan.served_share
         if work.traffic.concurrency is not None:
@@ -162,7 +163,7 @@ def _served(
             full = sum(values.replicas[k, p] * rows[k]["blend"] for k in rows)
             rate = sum(values.replicas[k, p] * _requests_per_s(rows[k]) for k in rows)
             demand = rate * min(1.0, demand / full) if full else 0.0
-        requests += demand * hours[name] * SECONDS_PER_HOUR * problem.horizon
+        requests += demand * asked[p] * hours[name] * SECONDS_PER_HOUR * problem.horizon
     return requests, _weighted([(gpu_hours[k], rows[k].get("prefill_share")) for k in rows])
 
 

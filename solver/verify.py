@@ -12,15 +12,22 @@ from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
 from solver.plan import Placement, Result, WorkloadPlan
 from solver.scale_up import STEPS, grown
+from solver.verify_cash import check_cash
+from solver.verify_deployment import check_deployment
+from solver.verify_losses import Carrying, check_losses
 from solver.verify_money import check_bill
 from solver.verify_places import check_places
 from solver.verify_rates import check_rates
+from solver.verify_rooms import check_rooms
 from solver.verify_running import check_running
 from solver.verify_shares import check_shares
+from solver.verify_sites import check_sites
+from solver.verify_storage import check_storage
+from solver.verify_tco import check_tco
 from solver.verify_terms import check_commitments
 from solver.verify_traffic import SLACK, check_traffic, served
 from solver.verify_units import check_units
-from solver.verify_week import check_week, is_pooled, node_sizes
+from solver.verify_week import check_week, is_pooled, node_sizes, nodes_held
 
 
 def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = Path()) -> list[str]:
@@ -40,12 +47,18 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
     wrong += check_shares(result, problem, catalog)
     wrong += check_bill(result, problem, catalog)
     wrong += check_units(result, problem, catalog)
+    wrong += check_tco(result, problem, catalog)
+    wrong += check_cash(result, problem, catalog)
     wrong += check_running(result, problem, catalog)
     wrong += check_places(result, problem, catalog)
+    wrong += check_deployment(result, problem, catalog)
+    wrong += check_sites(result, problem, catalog)
+    wrong += check_rooms(result, problem, catalog)
+    wrong += check_storage(result, problem, catalog, base_dir)
     wrong += check_rates(result, problem, catalog, base_dir)
     wrong += check_traffic(result, problem, catalog, base_dir)
     wrong += check_commitments(result, problem, catalog)
-    wrong += _check_services(result, problem)
+    wrong += _check_services(result, problem, catalog)
     wrong += _check_jobs(result, problem)
     wrong += check_week(result, problem)
     return wrong
@@ -57,7 +70,7 @@ def _check_proof(result: Result) -> list[str]:
     if result.objective is None or result.bound is None or result.gap is None:
         return ["plan without objective, bound or gap"]
     lowest = result.objective_name not in ("scale", "value")
-    if lowest and result.bound > result.objective * (1 + 1e-9) + 0.01:
+    if lowest and result.bound > result.objective + 1e-9 * abs(result.objective) + 0.01:
         wrong.append(f"bound {result.bound} above objective {result.objective}")
     for other in (*result.single_modes, *([] if result.unshared is None else [result.unshared])):
         if other.total is not None and float(other.total) < result.bound - 0.01 - 1e-6 * abs(result.bound):
@@ -69,7 +82,7 @@ def _check_proof(result: Result) -> list[str]:
     return wrong
 
 
-def _check_services(result: Result, problem: Problem) -> list[str]:
+def _check_services(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
     """Demand served in every bucket and period; replicas not loaded above 1; n+1 and spot share kept."""
     wrong: list[str] = []
     plans = {w.name: w for w in result.workloads}
@@ -93,7 +106,7 @@ def _check_services(result: Result, problem: Problem) -> list[str]:
                 if sum(load) > p.replicas_by_period[period] * (1 + 1e-9):
                     wrong.append(f"{work.name}: replicas on {p.pool} overloaded in {period}")
             wrong += _check_routing(work, plan, period, demand)
-            wrong += _check_loss(work, plan, result, period, demand, problem.policy.spot_share)
+            wrong += _check_loss(work, plan, result, period, demand, problem.policy.spot_share, catalog)
     return wrong
 
 
@@ -132,21 +145,32 @@ def _blend(work: Serve, placement: Placement) -> float:
 
 
 def _check_loss(
-    work: Serve, plan: WorkloadPlan, result: Result, period: str, demand: float, spot_share: float
+    work: Serve,
+    plan: WorkloadPlan,
+    result: Result,
+    period: str,
+    demand: float,
+    spot_share: float,
+    catalog: Catalog,
 ) -> list[str]:
-    """n+1: lose the worst node of any pool; spot share: lose all spot nodes at once."""
+    """Lose the worst nodes, and whole places; spot share: lose all spot nodes at once."""
     wrong = []
     gpus = node_sizes(result)
     rate = {id(p): _blend(work, p) for p in plan.placements}
-    supply = sum(rate[id(p)] * p.replicas_by_period[period] for p in plan.placements)
-    if work.redundancy == "n+1" and demand > 0:
-        for pool in {p.pool for p in plan.placements}:
-            here = [p for p in plan.placements if p.pool == pool]
-            inside = sum(rate[id(p)] * p.replicas_by_period[period] for p in here)
-            # The worst node holds as many of the best replicas as fit it.
-            node = max(rate[id(p)] * max(1, gpus[pool] // p.accelerators_per_replica) for p in here)
-            if supply - min(inside, node) < demand * (1 - SLACK) - 1e-12:
-                wrong.append(f"{work.name}: demand in {period} does not survive the loss of a node of {pool}")
+    sites = {i.pool: i.site for i in result.items if i.kind == "server"}
+    here = [
+        Carrying(
+            placement=p,
+            count=p.replicas_by_period[period],
+            rate=rate[id(p)],
+            node_gpus=gpus[p.pool],
+            held=nodes_held(result, p.pool, period),
+            site=sites.get(p.pool),
+        )
+        for p in plan.placements
+        if p.pool in gpus
+    ]
+    wrong += check_losses(work, plan, period, here, demand, catalog)
     on_spot = any(p.pool.endswith("#spot") and p.replicas_by_period[period] for p in plan.placements)
     if on_spot and not work.interruptible:
         wrong.append(f"{work.name}: on spot nodes, but it cannot be interrupted")

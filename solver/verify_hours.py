@@ -17,11 +17,11 @@ HOURS = 730.0
 
 
 def stepped(hours: float, row: dict[str, Any]) -> float:
-    """One use rounded up to the offer's step and minimum [h]; durations are sums of floats, so a step is not missed by 1e-3."""
+    """One use rounded up to the offer's step and minimum [h]; durations are sums of floats, so a step is not missed by 1e-5."""
     step = float(row["granularity_s"] or 0) / 3600
     if step:
         whole = int(hours / step)
-        hours = (whole if hours / step - whole < 1e-3 else whole + 1) * step
+        hours = (whole if hours / step - whole < 1e-5 else whole + 1) * step
     return max(hours, float(row["min_hours"] or 0))
 
 

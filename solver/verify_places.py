@@ -10,7 +10,9 @@ from catalogs.catalog import Catalog
 from catalogs.names import match_accelerators
 from problems.schema import Pick, Problem, Site
 from solver.plan import Item, Result
+from solver.verify_gear import gear_w
 from solver.verify_money import part_list
+from solver.verify_parts import check_parts
 from solver.verify_traffic import spans, there
 
 RANK = ("recalled", "estimate", "derived", "listed", "measured")
@@ -162,44 +164,7 @@ def _check_server(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
         if item.power_limit_w is None or item.power_limit_w > float(rated[0]) * ceiling + 0.5:
             wrong.append(f"{item.item}: cards may draw more than {ceiling:.0%} of {rated[0]:.0f} W")
     if not server["complete"] and item.billing != "owned":
-        wrong += _check_parts(item, parts, server, catalog)
-    return wrong
-
-
-def _check_parts(item: Item, parts: list[tuple[int, str]], server: dict[str, object], catalog: Catalog) -> list[str]:
-    """Sockets, memory generation and slots, drive bays, NIC slots and power supplies of a built server."""
-    wrong = []
-    cpus = [
-        (n, catalog.cpus.filter(pl.col("cpu") == name))
-        for n, name in parts
-        if catalog.cpus.filter(pl.col("cpu") == name).height
-    ]
-    rams = [
-        (n, catalog.ram.filter(pl.col("module") == name))
-        for n, name in parts
-        if catalog.ram.filter(pl.col("module") == name).height
-    ]
-    drives = [n for n, name in parts if catalog.storage.filter(pl.col("storage") == name).height]
-    nics = [
-        n
-        for n, name in parts
-        if name.endswith(")") and catalog.network.filter(pl.col("network") == name[name.rfind("(") + 1 : -1]).height
-    ]
-    if len(cpus) != 1 or len(rams) != 1 or not drives or not nics:
-        return [f"{item.item}: bill of materials is not whole"]
-    (sockets, cpu), (modules, ram) = cpus[0], rams[0]
-    if sockets > int(server["cpu_sockets"]) or sockets > cpu["max_sockets"][0]:  # type: ignore[call-overload]
-        wrong.append(f"{item.item}: more CPUs than sockets")
-    if ram["type"][0] != cpu["memory_type"][0]:
-        wrong.append(f"{item.item}: {ram['type'][0]} memory on a CPU that takes {cpu['memory_type'][0]}")
-    if modules > int(server["ram_slots"]):  # type: ignore[call-overload]
-        wrong.append(f"{item.item}: more memory modules than slots")
-    if modules * ram["size_gib"][0] > min(float(server["max_ram_gib"]), cpu["max_memory_gib"][0] * sockets):  # type: ignore[arg-type]
-        wrong.append(f"{item.item}: more memory than the server takes")
-    if sum(drives) > int(server["drive_bays"]):  # type: ignore[call-overload]
-        wrong.append(f"{item.item}: more drives than bays")
-    if sum(nics) > int(server["nic_slots"]):  # type: ignore[call-overload]
-        wrong.append(f"{item.item}: more NICs than slots")
+        wrong += check_parts(item, catalog)
     return wrong
 
 
@@ -229,7 +194,7 @@ def nameplate_w(item: Item, catalog: Catalog) -> float:
             else pl.DataFrame()
         )
         if port.height:
-            total += count * float(port["nic_power_w"][0] + port["per_port_switch_power_w"][0])
+            total += count * float(port["nic_power_w"][0])
     return total
 
 
@@ -242,7 +207,7 @@ def capped_w(item: Item, catalog: Catalog) -> float:
 
 
 def _check_power(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
-    """Nameplate of all servers at each site, before and after PUE, within the limits; the plan's own figures agree."""
+    """Nameplate of all servers and gear at each site, before and after PUE, within the limits; the plan's own figures agree."""
     assert result.power is not None
     wrong = []
     default_pue = float(catalog.assumptions.filter(pl.col("key") == "own_room_pue")["value"][0])
@@ -252,6 +217,7 @@ def _check_power(result: Result, problem: Problem, catalog: Catalog) -> list[str
         for site in problem.sites:
             here = [i for i in result.items if i.kind == "server" and i.site == site.name]
             it = sum(nameplate_w(i, catalog) * there(i, periods[0]) for i in here)
+            it += sum(gear_w(i, catalog) for i in result.items if i.site == site.name)
             facility = it * (site.pue or default_pue)
             it_now += it
             facility_now += facility

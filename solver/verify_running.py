@@ -1,4 +1,4 @@
-"""Recompute what own machines cost beside their price: electricity, space and the value left at the end."""
+"""Recompute what own machines cost to run: electricity and space."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from problems.schema import Finetune, Fixed, Pretrain, Problem, Serve, Site
-from problems.units import Money
 from solver.features.power import with_gpu_power
 from solver.features.speed_tables import SpeedTables
 from solver.plan import Item, Placement, Result
-from solver.verify_money import HOURS, exchange, part_list
+from solver.verify_money import HOURS, part_list
 from solver.verify_places import capped_w, nameplate_w
+from solver.verify_tariff import per_it_kwh, per_it_kwh_in, space_price
 from solver.verify_traffic import months_held, period_hours
 
 ROUNDING = 0.011
@@ -19,7 +19,7 @@ ROUNDING = 0.011
 
 
 def check_running(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
-    """Electricity (idle and at work), space and residual value of every own site against the catalogue and the problem."""
+    """Electricity (idle and at work) and space of every own site against the catalogue and the problem."""
     wrong: list[str] = []
     watts = _gpu_watts(catalog)
     for site in problem.sites:
@@ -27,26 +27,11 @@ def check_running(result: Result, problem: Problem, catalog: Catalog) -> list[st
         wrong += _check_idle(result, problem, catalog, site, servers, watts)
         wrong += _check_work(result, problem, catalog, site, servers, watts)
         wrong += _check_space(result, problem, catalog, site, servers)
-    return wrong + _check_residual(result, problem)
-
-
-def _money(amount: Money, problem: Problem, catalog: Catalog) -> float:
-    rate = exchange(catalog, amount.currency, problem.currency)
-    return 0.0 if rate is None else float(amount.amount) * rate
+    return wrong
 
 
 def _value(catalog: Catalog, key: str) -> float:
     return float(catalog.assumptions.filter(pl.col("key") == key)["value"][0])
-
-
-def _per_it_kwh(site: Site, problem: Problem, catalog: Catalog) -> float:
-    """Money for one kWh drawn by the machines, with the facility's overhead."""
-    pue = site.pue if site.pue is not None else _value(catalog, "own_room_pue")
-    if site.electricity is not None:
-        return pue * _money(site.electricity, problem, catalog)
-    known = catalog.electricity.filter(pl.col("country") == (site.country or "")).sort("region", nulls_last=False)
-    usd = float(known["price_per_kwh_usd"][0]) if known.height else _value(catalog, "electricity_usd_per_kwh")
-    return pue * usd * (exchange(catalog, "USD", problem.currency) or 1.0)
 
 
 def _gpu_watts(catalog: Catalog) -> dict[tuple[str, str], float]:
@@ -84,7 +69,7 @@ def _check_idle(
     watts: dict[tuple[str, str], float],
 ) -> list[str]:
     """Draw of idle servers through every hour of the horizon."""
-    price, share = _per_it_kwh(site, problem, catalog), _value(catalog, "host_draw_share")
+    price, share = per_it_kwh(site, problem, catalog), _value(catalog, "host_draw_share")
     tdp = dict(catalog.accelerators.select("accelerator", "tdp_w").iter_rows())
     due = 0.0
     for i in servers:
@@ -105,7 +90,8 @@ def _check_work(
     watts: dict[tuple[str, str], float],
 ) -> list[str]:
     """What busy cards draw above idle ones, for the hours that replicas and jobs run."""
-    price, pools = _per_it_kwh(site, problem, catalog), {i.pool for i in servers}
+    price, pools = per_it_kwh(site, problem, catalog), {i.pool for i in servers}
+    price_in = per_it_kwh_in(site, result, problem, catalog)
     works = {w.name: w for w in problem.workloads}
     hours = period_hours(result, problem)
     due = cents = 0.0
@@ -120,8 +106,8 @@ def _check_work(
             if work is None or p.pool not in pools:
                 continue
             if isinstance(work, Serve):
-                busy_h = sum(n * hours[name] for name, n in p.replicas_by_period.items())
-                due += extra_w(p, "mixed") * busy_h / 1000 * price
+                busy = sum(n * hours[name] * price_in[name] for name, n in p.replicas_by_period.items())
+                due += extra_w(p, "mixed") * busy / 1000
                 cents += sum(p.replicas_by_period.values()) * p.accelerators_per_replica
                 continue
             phase = "training" if isinstance(work, Pretrain | Finetune) else "mixed"
@@ -130,21 +116,15 @@ def _check_work(
                 runs = work.runs.value * (problem.horizon if work.runs.per_month else 1)
             due += extra_w(p, phase) * (p.duration_h or 0.0) * runs / 1000 * price
             cents += 1
-    lines = [i for i in result.items if i.kind == "energy" and i.pool is None and i.site == site.name]
+    lines = [
+        i for i in result.items if i.kind == "energy" and i.pool is None and i.gear is None and i.site == site.name
+    ]
     return _off(f"electricity for the work at {site.name}", _paid(lines), due, cents)
 
 
 def _check_space(result: Result, problem: Problem, catalog: Catalog, site: Site, servers: list[Item]) -> list[str]:
     """Colocation by IT nameplate."""
-    price = 0.0 if site.space is None else _money(site.space, problem, catalog)
+    price = space_price(site, problem, catalog)
     due = sum(nameplate_w(i, catalog) * i.quantity * months_held(i, problem) for i in servers) / 1000 * price
-    lines = [i for i in result.items if i.kind == "space" and i.site == site.name]
+    lines = [i for i in result.items if i.kind == "space" and i.gear is None and i.site == site.name]
     return _off(f"space at {site.name}", _paid(lines), due, sum(i.quantity for i in servers))
-
-
-def _check_residual(result: Result, problem: Problem) -> list[str]:
-    """Bought servers are credited the policy's share of their price."""
-    bought = [i for i in result.items if i.kind == "server" and i.billing == "purchase"]
-    due = -_paid(bought) * problem.policy.residual_value
-    lines = [i for i in result.items if i.kind == "residual"]
-    return _off("residual value", _paid(lines), due, sum(i.quantity for i in bought))

@@ -23,7 +23,10 @@ from catalogs.schema import TABLES
 OUTLIER_REGIONS = 5
 OUTLIER_PRICE = 0.25
 OUTLIER_SPOT = 0.1
-CONTAINERS = ("vast", "runpod")
+CONTAINERS = ("vast", "vastai", "runpod")
+CLUSTERS = ("coreweave",)
+BARE_METAL = r"(?i)^bm[.\-]|(^|[.\-_ ])(bare[\-_ ]?)?metal\b"
+"""Names of whole machines without a hypervisor, as clouds write them: BM.GPU4.8, g4dn.metal, gpu-baremetal."""
 
 
 def build_market(
@@ -137,8 +140,12 @@ def _shaped(
         "lead_time_days": pl.lit(None, pl.Float64),
         "interruption_per_month": pl.lit(None, pl.Float64),
         "rdma": pl.lit(False),
-        "deployment_mode": pl.when(pl.col("provider").is_in(CONTAINERS))
+        "deployment_mode": pl.when(pl.col("offer").str.contains(BARE_METAL))
+        .then(pl.lit("bare_metal"))
+        .when(pl.col("provider").is_in(CONTAINERS))
         .then(pl.lit("container"))
+        .when(pl.col("provider").is_in(CLUSTERS))
+        .then(pl.lit("container_cluster"))
         .otherwise(pl.lit("vm")),
     }
     forms = catalog.accelerators.select("accelerator", "form_factor")

@@ -12,6 +12,8 @@ import polars as pl
 from catalogs.catalog import Catalog
 from catalogs.labels import COUNT_TOLERANCE
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName, Serve, Workload
+from solver.candidates.deploying import closed_to, open_to, operations_count, with_operations
+from solver.candidates.fabric_pools import IDLE_RDMA, idle_rdma, with_outdoes
 from solver.candidates.jobs import batch_options, fixed_options, training_options
 from solver.candidates.memo import Made, Memo, technical
 from solver.candidates.money import (
@@ -27,6 +29,13 @@ from solver.candidates.periods import LoadCalendar, Period, load_calendar, load_
 from solver.candidates.pools import build_pools
 from solver.candidates.reduce import reduce_options, reduce_pools, reduce_replicas
 from solver.candidates.serving import serving_candidates
+from solver.candidates.storage_drives import local_drives
+from solver.candidates.storage_needs import DataNeed, data_needs
+from solver.candidates.storage_reduce import COUNTED as DATA_COUNTED
+from solver.candidates.storage_reduce import with_alike, with_data_columns
+from solver.candidates.storage_use import DRIVES
+from solver.candidates.survival import APART
+from solver.candidates.tariff import with_tariff
 from solver.candidates.terms import HOURS_PER_MONTH, Rule, effective_rules
 from solver.candidates.weekly import with_slots
 from solver.features.speed_tables import SpeedTables
@@ -58,6 +67,7 @@ class Candidates:
     rules: dict[RuleName, Rule]
     assumed: tuple[str, ...]
     unserved: tuple[str, ...]
+    data: tuple[DataNeed, ...] = ()
 
 
 def build_candidates(
@@ -90,7 +100,8 @@ def build_candidates(
     tables = SpeedTables.of(catalog, user_measurements)
     found = build_pools(problem, catalog, tables, every_state)
     sites, assumed = site_frame(problem, catalog)
-    pools = with_watts(found.pools, sites, catalog, tables)
+    pools = with_watts(found.pools, with_tariff(sites, problem, catalog, calendar, periods), catalog, tables)
+    pools = with_outdoes(pools, problem, catalog)
     # Models are placed on whole cards that the catalogue knows, on nodes that can be had one by one.
     whole = pl.col("accelerator").is_in(catalog.accelerators["accelerator"].implode()) & (
         (pl.col("units") >= 1 - COUNT_TOLERANCE) & (pl.col("min_nodes").fill_null(1) <= 1)
@@ -106,25 +117,34 @@ def build_candidates(
 
     replicas, options, dropped, unserved = [], [], [found.dropped], []
     for work in problem.workloads:
-        on = bare if isinstance(work, Fixed) else usable
+        on = open_to(work, bare if isinstance(work, Fixed) else usable)
         mine, gone = held.features(work, problem, on, partial(features, work, on))
         if isinstance(work, Serve):
             if not mine.is_empty():
                 replicas.append(mine)
         else:
             if not mine.is_empty():
-                mine = option_money(mine, work, pools, found.capacity, terms)
-                mine, late = with_slots(mine, work, problem)
+                mine = option_money(mine, work, pools, found.capacity, problem, terms)
+                mine, late = with_slots(mine, work, problem, len(calendar.levels))
                 options.append(mine)
                 dropped.append(late)
         if mine.is_empty():
             unserved.append(work.name)
-        dropped.append(gone)
+        dropped += [gone, closed_to(work, pools)]
+    idle = idle_rdma(pools, *replicas, *options)
+    replicas, options = (
+        [f.join(idle, on=["work", "pool"], how="anti", maintain_order="left") for f in some]
+        for some in (replicas, options)
+    )
+    dropped.append(idle.select(item=pl.format("{} on {}", "work", "pool"), reason=pl.lit(IDLE_RDMA)))
     all_replicas = pl.concat(replicas, how="diagonal_relaxed").with_row_index("row") if replicas else pl.DataFrame()
     if not all_replicas.is_empty():
-        all_replicas = replica_money(all_replicas, pools, found.capacity, terms)
+        all_replicas = replica_money(all_replicas, pools, found.capacity, problem, terms)
     all_options = pl.concat(options, how="diagonal_relaxed").with_row_index("row") if options else pl.DataFrame()
     capacity = held_capacity(found.capacity, pools, problem, catalog, terms)
+    data = data_needs(problem, catalog, base_dir)
+    if data:
+        pools = pools.join(local_drives(pools, catalog), on="pool", how="left", maintain_order="left")
     return Candidates(
         problem=problem,
         calendar=calendar,
@@ -140,6 +160,7 @@ def build_candidates(
         rules=rules,
         assumed=tuple(assumed),
         unserved=tuple(unserved),
+        data=data,
     )
 
 
@@ -184,6 +205,10 @@ def reduced(
     if prune:
         counted = dict.fromkeys((found.problem.objective, *axes))
         extra = [column for name in counted for column in COUNTED.get(name, [])]
+        if operations_count(found.problem):
+            extra.append("operations")
+        data = [n for n in found.data if n.work is not None]
+        more = DATA_COUNTED if data else []
         if not options.is_empty():
             # Whole watts, as the model counts them.
             draw = pools.select("pool", node_w=pl.col("facility_w").round(6).ceil())
@@ -194,21 +219,38 @@ def reduced(
             )
             if "risk" in extra:
                 options = with_risk(options, pools)
+            if "operations" in extra:
+                options = with_operations(options, pools)
+            if charged_by_provider(found.problem):
+                options = options.drop("apart", strict=False).join(
+                    pools.select("pool", apart="provider"), on="pool", how="left"
+                )
+            if data:
+                options = with_data_columns(options, pools, data)
             free = pools.filter(pl.col("node_limit").is_null())["pool"]
-            options = reduce_options(options, free, [c for c in extra if c != "latency"])
+            options = reduce_options(options, free, [c for c in [*extra, *more] if c != "latency"])
         if not replicas.is_empty():
             if "latency" in extra:
                 replicas = with_latency(replicas, found.problem)
+            if data:
+                replicas = with_alike(replicas, data)
             replicas = reduce_replicas(replicas, extra)
         pooled = options if options.is_empty() else options.filter("pooled")
         in_use = _names(replicas, pooled)
+        services = [w for w in found.problem.workloads if isinstance(w, Serve)]
+        by_place = data or charged_by_provider(found.problem)
+        places = pools.with_columns(apart="provider") if by_place else pools
+        if not any(n.local for n in data):
+            places = places.drop(DRIVES, strict=False)  # no data asks for the nodes' drives
         lost = reduce_pools(
-            pools.filter(pl.col("pool").is_in(in_use.implode())),
+            places.filter(pl.col("pool").is_in(in_use.implode())),
             capacity,
             replicas,
             pooled,
-            extra,
-            [w.name for w in found.problem.workloads if isinstance(w, Serve) and w.redundancy != "none"],
+            [*extra, *more],
+            [w.name for w in services if w.nodes_to_lose or w.availability is not None],
+            list(dict.fromkeys(column for w in services for apart in w.spread for column in APART[apart])),
+            any(w.availability is not None for w in services),
         ).implode()
         replicas = replicas if replicas.is_empty() else replicas.filter(~pl.col("pool").is_in(lost))
         options = options if options.is_empty() else options.filter(~(pl.col("pooled") & pl.col("pool").is_in(lost)))
@@ -229,7 +271,14 @@ def reduced(
         rules=found.rules,
         assumed=found.assumed,
         unserved=tuple(w.name for w in found.problem.workloads if w.name not in _works(replicas, options)),
+        data=found.data,
     )
+
+
+def charged_by_provider(problem: Problem) -> bool:
+    """Whether something is charged once per provider: then rented machines of another provider are no stand-in."""
+    terms = problem.tco.providers.values()
+    return problem.tco.setup.provider is not None or any(t.fee is not None or t.setup is not None for t in terms)
 
 
 def with_latency(replicas: pl.DataFrame, problem: Problem) -> pl.DataFrame:

@@ -1,9 +1,11 @@
 """The two frames that pools are made of, their types, and how rows are dropped with a reason.
 
-pools : one row per pool: pool, kind (rental | server | owned), provider, offer, region, country, deployment_mode, accelerator,
-    gpus, label, units, zone, cores, ram_gib, nvme_tb, nvme_gb_s, network_gbps, rdma, interconnect_class, compliance, site, spot, complete,
-    nameplate_w, host_nameplate_w, node_limit (nullable), parts, interruption_per_month, and the power state of its cards:
-    power_limit_w (null: none) with what the cap leaves of throughput (relative_*) and how sure that is.
+pools : one row per pool: pool, kind (rental | server | owned), provider, offer, region, country, deployment_mode
+    with start_h, isolation, operations_h (see `solver.candidates.deploying`), accelerator, gpus, label, units, zone,
+    cores, ram_gib, nvme_tb, nvme_gb_s, network_gbps, rdma, network and nic_count (null: rented, owned or not told), interconnect_class,
+    compliance, site, spot, complete, nameplate_w, host_nameplate_w, rack_units and cooling (null: rented), node_limit
+    (nullable), parts, interruption_per_month, and the power state of its cards: power_limit_w (null: none) with what the cap leaves of
+    throughput (relative_*) and how sure that is.
 capacity : one row per pool x way to hold a node: pool, billing, term_months, upfront_share, price (per hour, or per node
     when bought), rate_to_problem (currency), price_currency, as_of, confidence, source, min_hours, granularity_s; and where it
     is rented: fallback_share and fallback_price (spot: expected share of the time that is run on demand, and the on-demand price
@@ -31,6 +33,9 @@ POOL_COLUMNS = [
     "region",
     "country",
     "deployment_mode",
+    "start_h",
+    "isolation",
+    "operations_h",
     "accelerator",
     "gpus",
     "label",
@@ -43,6 +48,10 @@ POOL_COLUMNS = [
     "nvme_gb_s",
     "network_gbps",
     "rdma",
+    "network",
+    "nic_count",
+    "oversubscription",
+    "leaf_nodes",
     "interconnect_class",
     "compliance",
     "site",
@@ -50,6 +59,8 @@ POOL_COLUMNS = [
     "complete",
     "nameplate_w",
     "host_nameplate_w",
+    "rack_units",
+    "cooling",
     "node_limit",
     "parts",
     "interruption_per_month",
@@ -96,6 +107,8 @@ class Pools:
 
 
 POOL_TYPES: dict[str, Any] = {
+    "start_h": pl.Float64,
+    "operations_h": pl.Float64,
     "gpus": pl.Int64,
     "units": pl.Float64,
     "min_nodes": pl.Int64,
@@ -105,6 +118,12 @@ POOL_TYPES: dict[str, Any] = {
     "nvme_gb_s": pl.Float64,
     "network_gbps": pl.Float64,
     "rdma": pl.Boolean,
+    "network": pl.String,
+    "nic_count": pl.Int64,
+    "oversubscription": pl.Float64,
+    "leaf_nodes": pl.Int64,
+    "rack_units": pl.Float64,
+    "cooling": pl.String,
     "spot": pl.Boolean,
     "complete": pl.Boolean,
     "nameplate_w": pl.Float64,
@@ -229,6 +248,12 @@ def typed_pools(pools: pl.DataFrame) -> pl.DataFrame:
         "label": None,
         "zone": None,
         "min_nodes": None,
+        "network": None,
+        "nic_count": None,
+        "oversubscription": None,
+        "leaf_nodes": None,
+        "rack_units": None,
+        "cooling": None,
         "power_limit_w": None,
         "relative_mixed": 1.0,
         "relative_prefill": 1.0,

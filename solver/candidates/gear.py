@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from catalogs.catalog import Catalog
+from problems.schema import Problem
 from solver.candidates.money import Terms, held_money
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class GearOption:
     key : str
         Unique name.
     kind : str
-        Kind of its line on the bill: network, storage, rack, setup, staff, support, egress, choice (no line).
+        Kind of its line on the bill: network, storage, rack, setup, staff, support, egress, operations, sale, choice (no line).
     item : str
         What the bill calls it.
     site : str, optional
@@ -45,6 +46,8 @@ class GearOption:
         Of one unit when bought, hardware that is maintained and has a residual value [money].
     once : float
         Paid up front beside it: set-up, transfer [money].
+    credit : float
+        Comes in at the start for one unit: what something sold brings [money].
     monthly : float
         Paid every month for one unit: rent, fees [money/month].
     it_w, draw_w : float
@@ -53,6 +56,8 @@ class GearOption:
         What the bill counts, and how much of it one unit is ("TB", 0.1).
     parts : tuple of str
         What one unit is made of ("8 x MODEL").
+    pieces, rack_units : int, float
+        Boxes in one unit that stand in a rack, and the height of each [U]; 0 where nothing does.
     as_of, confidence, source : str, optional
         Of the price.
     """
@@ -65,12 +70,15 @@ class GearOption:
     max_count: int
     price: float = 0.0
     once: float = 0.0
+    credit: float = 0.0
     monthly: float = 0.0
     it_w: float = 0.0
     draw_w: float = 0.0
     unit: str = ""
     per_unit: float = 1.0
     parts: tuple[str, ...] = ()
+    pieces: int = 1
+    rack_units: float = 0.0
     as_of: str | None = None
     confidence: str | None = None
     source: str | None = None
@@ -78,16 +86,18 @@ class GearOption:
 
 @dataclass(frozen=True)
 class GearRule:
-    """low <= sum <= high over nodes held (by pool), pools in use, job options (by candidate row), replicas (by row) and gear.
+    """low <= sum <= high over nodes held (by pool), nodes by the hour (by pool and number of the period), pools in use, job
+    options (by candidate row), replicas (by row) and gear.
 
     `field` is the limit of the problem that the rule states, or empty. A rule over replicas holds in every period.
     """
 
-    rule: str  # fabric | storage | racks | charges
+    rule: str  # fabric | storage | racks | charges | operations | sales
     field: str
     low: int | None
     high: int | None
     nodes: dict[str, int] = dataclasses.field(default_factory=dict)
+    hourly: dict[tuple[str, int], int] = dataclasses.field(default_factory=dict)
     used: dict[str, int] = dataclasses.field(default_factory=dict)
     options: dict[int, int] = dataclasses.field(default_factory=dict)
     replicas: dict[int, int] = dataclasses.field(default_factory=dict)
@@ -107,12 +117,16 @@ class Gears:
 
 @dataclass(frozen=True)
 class GearContext:
-    """What gear is made from: kept candidates, the catalogue, own sites, and the most nodes of each pool worth holding."""
+    """What gear is made from: kept candidates, the catalogue, own sites, and the most nodes of each pool worth holding.
+
+    `options` are those that makers before this one gave: racks are for what the others make.
+    """
 
     found: Candidates
     catalog: Catalog
     sites: pl.DataFrame
     most_nodes: dict[str, int]
+    options: tuple[GearOption, ...] = ()
 
     @property
     def terms(self) -> Terms:
@@ -131,7 +145,7 @@ def build_gear(context: GearContext) -> Gears:
     options: list[GearOption] = []
     rules: list[GearRule] = []
     for make in makers():
-        some, tied = make(context)
+        some, tied = make(dataclasses.replace(context, options=tuple(options)))
         options += some
         rules += tied
     keys = [o.key for o in options]
@@ -147,7 +161,19 @@ def build_gear(context: GearContext) -> Gears:
         idle_w="draw_w",
     )
     money = held_money(joined, context.found.problem, context.catalog, context.terms)
+    money = _with_credit(money, context.found.problem)
     return Gears(money.with_columns(facility_w=pl.col("it_w") * pl.col("pue")), tuple(rules))
+
+
+def _with_credit(money: pl.DataFrame, problem: Problem) -> pl.DataFrame:
+    """Take what comes in at the start off cash and cost; off capex only where the policy lets sales pay for purchases."""
+    funds = pl.col("credit") if problem.policy.sales_fund_capex else pl.lit(0.0)
+    return money.with_columns(
+        c_sale=-pl.col("credit"),
+        held_cash=pl.col("held_cash") - pl.col("credit"),
+        held_cost=pl.col("held_cost") - pl.col("credit"),
+        held_capex=pl.col("held_capex") - funds,
+    )
 
 
 GEAR_TYPES: dict[str, Any] = {
@@ -159,12 +185,15 @@ GEAR_TYPES: dict[str, Any] = {
     "max_count": pl.Int64,
     "price": pl.Float64,
     "once": pl.Float64,
+    "credit": pl.Float64,
     "monthly": pl.Float64,
     "it_w": pl.Float64,
     "draw_w": pl.Float64,
     "unit": pl.String,
     "per_unit": pl.Float64,
     "parts": pl.List(pl.String),
+    "pieces": pl.Int64,
+    "rack_units": pl.Float64,
     "as_of": pl.String,
     "confidence": pl.String,
     "source": pl.String,
@@ -172,5 +201,12 @@ GEAR_TYPES: dict[str, Any] = {
 
 
 def makers() -> tuple[Callable[[GearContext], Made], ...]:
-    """One function per kind of gear."""
-    return ()
+    """One function per kind of gear; racks come last, since other gear stands in them."""
+    from solver.candidates.charge_gear import charge_gear
+    from solver.candidates.fabric_gear import fabric_gear
+    from solver.candidates.operations_gear import operations_gear
+    from solver.candidates.rack_gear import rack_gear
+    from solver.candidates.sale_gear import sale_gear
+    from solver.candidates.storage_gear import storage_gear
+
+    return (charge_gear, fabric_gear, operations_gear, sale_gear, storage_gear, rack_gear)

@@ -14,6 +14,7 @@ from catalogs.catalog import Catalog
 from catalogs.labels import has_accelerator, read_asked
 from problems.schema import AcceleratorNeed, Batch, Finetune, Fixed, Pretrain, Problem, RuleName
 from problems.windows import WEEK_H
+from solver.candidates.fabric_pools import narrowed
 from solver.candidates.rules import broken_rules
 from solver.candidates.serving import STATE, card_frame, model_frame, serving_candidates, work_pools
 from solver.candidates.terms import HOURS_PER_MONTH, Rule, assumption, fixed_accelerators
@@ -27,7 +28,15 @@ NODES_COARSE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 NODES_MORE = (1.0, 1.25, 1.5, 2.0, 4.0)
 """Beside the fewest nodes that meet the deadline, multiples of them are offered (they finish sooner)."""
 REFINE = 24
-CLUSTER_KEY = ["accelerator", "interconnect_class", "node_gpus", "network_gbps", "rdma"]
+CLUSTER_KEY = [
+    "accelerator",
+    "interconnect_class",
+    "node_gpus",
+    "network_gbps",
+    "rdma",
+    "oversubscription",
+    "leaf_nodes",
+]
 COMMON = [
     "work",
     "pool",
@@ -116,7 +125,7 @@ def training_options(
         .then(pl.lit("deadline: too slow at any number of nodes"))
         .otherwise(pl.lit("deadline: too slow, and its network joins no more nodes")),
     )
-    met = met.with_columns(broken=_training_broken(work, met, rules))
+    met = met.with_columns(broken=_training_broken(work, narrowed(met), rules))
     ruled = met.filter(pl.col("broken").is_not_null()).select(
         item=pl.lit(work.name + " on ") + pl.col("pool"), reason="broken"
     )
@@ -224,13 +233,14 @@ class _Search:
         )
         frame = with_training_memory(frame, self.memory)
         best_short = frame.filter(~pl.col("fits_memory"))
-        rated = with_training_rate(frame.filter(pl.col("fits_memory")), self.tables)
+        rated = with_training_rate(narrowed(frame.filter(pl.col("fits_memory"))), self.tables)
+        rated = rated.with_columns(network_gbps="port_gbps")
         bad = rated.filter(pl.col("rate_reason").is_not_null())
         good = rated.filter(pl.col("rate_reason").is_null() & (pl.col("tokens_per_s") > 0))
         best = (
             good.sort(
                 [*CLUSTER_KEY, "nodes", "gpus", "tokens_per_s", "tp", "pp"],
-                descending=[False] * 7 + [True, False, False],
+                descending=[False] * (len(CLUSTER_KEY) + 2) + [True, False, False],
             )
             .group_by([*CLUSTER_KEY, "nodes", "gpus"], maintain_order=True)
             .first()

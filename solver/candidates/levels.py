@@ -1,170 +1,104 @@
-"""Hours of traffic -> at most `MOST_LEVELS` load levels, none below any of its hours.
-
-What a level has above its hours is over-provisioning, and that is what is kept least: for one service exactly, by dynamic
-programming over the sorted loads; for several services by merging what costs least and moving hours between levels after.
-Hours without any traffic are a level of their own.
-"""
+"""Requirement levels: what one server must have for the work of a problem, which builds are made for."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-MOST_LEVELS = 12
-MOST_PAIRED = 300
-"""Different hours that are merged pair by pair; more are first grouped service by service."""
+import polars as pl
 
-Loads = tuple[float, ...]
+from catalogs.catalog import Catalog
+from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
+from solver.candidates.storage_needs import classes_of
+from solver.candidates.terms import effective_rules
+from solver.features.parts import HOST_NEEDS, LEVEL_SCHEMA
+from solver.features.storage import raw_tb
 
 
-def compress(points: Mapping[Loads, int], most: int = MOST_LEVELS) -> dict[Loads, Loads]:
-    """Assign every vector of loads (one per service) to the level that its hours are planned for.
+def requirement_levels(problem: Problem, catalog: Catalog) -> pl.DataFrame:
+    """What one node must have for each class of work in the problem, and for all of them together.
 
-    Parameters
-    ----------
-    points : mapping
-        Vector of loads -> number of hours with just these.
-    most : int
-        Most levels.
-
-    Returns
-    -------
-    dict
-        Vector -> level, a vector that is no smaller in any entry; at most `most` different ones. Where there are no more
-        vectors than that, each is its own level.
+    Columns as `solver.features.parts.LEVEL_SCHEMA`; only rules that are hard for bought machines ask for anything. Work
+    that spans nodes has a level for each family of networks (`_ports_of`), since what NICs are plugged into is paid apart.
+    Levels that end in "-data" hold a workload's whole `dataset` on their own drives.
     """
-    if len(points) <= most:
-        return {p: p for p in points}
-    width = len(next(iter(points)))
-    idle = (0.0,) * width
-    if idle in points and most > 1:
-        # Hours without any traffic need no machine: they are never planned with others.
-        rest = compress({p: n for p, n in points.items() if p != idle}, most - 1)
-        return {idle: idle, **rest}
-    if width == 1:
-        tops = levels_of({p[0]: n for p, n in points.items()}, most)
-        return {p: (tops[p[0]],) for p in points}
-    return _joint(points, most, width)
+    rules = effective_rules(problem, catalog)
 
+    def hard(name: str) -> float:
+        return rules[name].hard_value(bought=True)  # type: ignore[index]
 
-def levels_of(loads: Mapping[float, int], most: int) -> dict[float, float]:
-    """Load -> level for one service, with the least over-provisioning that `most` levels allow.
+    rows: list[dict[str, object]] = []
+    empty = {**dict.fromkeys(HOST_NEEDS, 0.0), "cores_min": 1.0, "nic_gbps": 0.0, "nic_per_gpu": False, "rdma": False}
 
-    Sorted loads v_1 < .. < v_n with w_i hours each are cut into runs; a run from i+1 to j costs
-    v_j (W_j - W_i) - (S_j - S_i), W and S being sums of hours and of load-hours. The best cut at each number of runs is a
-    minimum over lines of slope -W_i at v_j, and both grow, so that every line enters and leaves the envelope once.
-    """
-    values = sorted(loads)
-    n = len(values)
-    hours, work = [0], [0.0]
-    for v in values:
-        hours.append(hours[-1] + loads[v])
-        work.append(work[-1] + v * loads[v])
-    before = [values[j - 1] * hours[j] - work[j] if j else 0.0 for j in range(n + 1)]
-    cuts: list[list[int]] = []
-    for _ in range(1, min(most, n)):
-        now, cut = list(before), [0] * (n + 1)
-        hull: list[int] = []
-        first = 0
+    def level(name: str, **need: object) -> None:
+        rows.append({"level": name, "network": None, **empty, **need})
 
-        def line(i: int, at: float, base: Sequence[float] = tuple(before)) -> float:
-            return base[i] - at * hours[i] + work[i]
+    def cluster(name: str, gbps: float, need: dict[str, float], suffix: str = "", *, per_gpu: bool = False) -> None:
+        able: list[str | None] = [*_ports_of(catalog, gbps)]
+        for network in able or [None]:
+            named = f"{name}-{network}{suffix}" if network else name + suffix
+            level(named, **need, nic_gbps=gbps, rdma=True, nic_per_gpu=per_gpu, network=network)
 
-        def late(a: int, b: int, base: Sequence[float] = tuple(before)) -> float:
-            """Load from which on line b is below line a."""
-            return (base[b] + work[b] - base[a] - work[a]) / (hours[b] - hours[a])
-
-        for j in range(1, n + 1):
-            i = j - 1
-            while len(hull) - first >= 2 and late(hull[-1], i) <= late(hull[-2], hull[-1]):
-                hull.pop()
-            hull.append(i)
-            first = min(first, len(hull) - 1)
-            at = values[j - 1]
-            while first + 1 < len(hull) and line(hull[first + 1], at) <= line(hull[first], at):
-                first += 1
-            now[j] = at * hours[j] - work[j] + line(hull[first], at)
-            cut[j] = hull[first]
-        cuts.append(cut)
-        before = now
-    out: dict[float, float] = {}
-    end = n
-    for cut in reversed(cuts):
-        out |= dict.fromkeys(values[cut[end] : end], values[end - 1])
-        end = cut[end]
-        if end == 0:
-            return out
-    return out | dict.fromkeys(values[:end], values[end - 1])
-
-
-def _joint(points: Mapping[Loads, int], most: int, width: int) -> dict[Loads, Loads]:
-    """Several services: levels are upper envelopes of groups of hours; what counts is the mean relative excess of the services."""
-    total = [sum(p[s] * n for p, n in points.items()) for s in range(width)]
-    price = [1 / t if t else 0.0 for t in total]
-    groups = _first_groups(points, width)
-    top = [_envelope(g) for g in groups]
-    size = [sum(points[p] for p in g) for g in groups]
-
-    def excess(a: int, b: int) -> float:
-        """Over-provisioning that merging two groups adds."""
-        whole = size[a] + size[b]
-        return sum(
-            c * (whole * max(x, y) - size[a] * x - size[b] * y) for c, x, y in zip(price, top[a], top[b], strict=True)
+    works = problem.workloads
+    if any(isinstance(w, Serve | Batch) for w in works):
+        serve = {
+            "ram_ratio": hard("serving_ram_ratio"),
+            "cores_per_gpu": hard("cores_per_gpu"),
+            "nvme_tb": hard("serving_nvme_tb"),
+        }
+        large = {**serve, "ram_min_gib": hard("serving_large_ram_gib")}
+        level("serving", **serve, nic_gbps=hard("serving_network_gbps"))
+        level("serving-large", **large, nic_gbps=hard("serving_network_gbps"))
+        cluster("serving-multinode", hard("serving_network_gbps_multinode"), large)
+    trains = [w for w in works if isinstance(w, Pretrain | Finetune)]
+    if trains:
+        cached = max((w.dataset or 0.0) / 2**30 for w in trains) if any(w.dataset_in_ram for w in trains) else 0.0
+        train = {
+            "ram_ratio": hard("training_ram_ratio"),
+            "cores_min": max(1.0, hard("training_cores_per_node")),
+            "cores_per_gpu": hard("cores_per_gpu"),
+            "nvme_gb_s": hard("training_nvme_gb_s"),
+        }
+        between_nodes = {"cluster": hard("training_network_gbps"), "cluster-large": hard("training_network_gbps_large")}
+        for suffix, nvme_tb in _local_tb(trains, hard("training_nvme_tb")).items():
+            need = {**train, "nvme_tb": nvme_tb}
+            level("training" + suffix, **need, ram_min_gib=cached)
+            for name, gbps in between_nodes.items():
+                cluster(name, gbps, need, suffix)
+                cluster(f"{name}-rail", gbps, need, suffix, per_gpu=True)
+    fixed = [w for w in works if isinstance(w, Fixed)]
+    if fixed:
+        level(
+            "fixed",
+            ram_min_gib=max(((w.ram or 0.0) / 2**30 for w in fixed), default=0.0),
+            cores_min=max([1.0, *((w.cpus or 0.0) / 2 for w in fixed)]),
         )
-
-    alive = set(range(len(groups)))
-    queue = [(excess(a, b), a, b) for a in alive for b in alive if a < b]
-    heapq.heapify(queue)
-    while len(alive) > most:
-        _, a, b = heapq.heappop(queue)
-        if a not in alive or b not in alive:
-            continue
-        alive -= {a, b}
-        new = len(groups)
-        groups.append(groups[a] + groups[b])
-        top.append(tuple(map(max, top[a], top[b])))
-        size.append(size[a] + size[b])
-        for other in alive:
-            heapq.heappush(queue, (excess(other, new), other, new))
-        alive.add(new)
-    return _settled([groups[g] for g in sorted(alive)], price)
+    if len(rows) > 1:
+        single = [r for r in rows if not r["rdma"]]
+        for suffix in dict.fromkeys("-data" if "-data" in str(r["level"]) else "" for r in single):
+            joined = [r for r in single if suffix or "-data" not in str(r["level"])]
+            needs = {k: max(float(r[k]) for r in joined) for k in (*HOST_NEEDS, "nic_gbps")}  # type: ignore[arg-type]
+            level("all" + suffix, **needs)
+    return pl.DataFrame(rows, schema=LEVEL_SCHEMA)
 
 
-def _first_groups(points: Mapping[Loads, int], width: int) -> list[list[Loads]]:
-    """Each vector alone; where there are too many, those whose loads fall on the same levels, service by service."""
-    if len(points) <= MOST_PAIRED:
-        return [[p] for p in sorted(points)]
-    surely = max(1, int(MOST_PAIRED ** (1 / width)))
-    for steps in (2 * surely, surely):
-        tops = []
-        for s in range(width):
-            loads: dict[float, int] = {}
-            for p, n in points.items():
-                loads[p[s]] = loads.get(p[s], 0) + n
-            tops.append(levels_of(loads, steps))
-        groups: dict[Loads, list[Loads]] = {}
-        for p in sorted(points):
-            groups.setdefault(tuple(top[x] for top, x in zip(tops, p, strict=True)), []).append(p)
-        if len(groups) <= MOST_PAIRED:
-            break
-    return list(groups.values())
+def _ports_of(catalog: Catalog, gbps: float) -> list[str]:
+    """Networks for work that spans nodes: of each family with RDMA the one whose whole port is cheapest at the speed asked for.
+
+    A port is a NIC, its cable and its share of a switch; what cables and switches come to is counted when they are planned.
+    """
+    port_usd = pl.sum_horizontal("nic_price_usd", "per_port_switch_price_usd", "cable_price_usd")
+    priced = pl.col("nic_price_usd").is_not_null() & pl.col("per_port_switch_price_usd").is_not_null()
+    able = catalog.network.filter("rdma", pl.col("gbps_per_port") >= gbps, priced).with_columns(port_usd=port_usd)
+    return (
+        able.sort("port_usd", "network").unique("family", keep="first", maintain_order=True)["network"].sort().to_list()
+    )
 
 
-def _envelope(group: Sequence[Loads]) -> Loads:
-    return tuple(map(max, zip(*group, strict=True)))
+def _local_tb(trains: Sequence[Pretrain | Finetune], least_tb: float) -> dict[str, float]:
+    """Local NVMe of training nodes by suffix of the level [TB]: what the rule asks for, and what holds the data sets.
 
-
-def _settled(groups: Sequence[Sequence[Loads]], price: Sequence[float]) -> dict[Loads, Loads]:
-    """Move every vector to the cheapest level that is above it, and lower the levels to what is left in them; repeat."""
-    level = {p: _envelope(g) for g in groups for p in g}
-    for _ in range(20):
-        tops = sorted(set(level.values()), key=lambda top: (sum(map(float.__mul__, price, top)), top))
-        members: dict[Loads, list[Loads]] = {}
-        for p in level:
-            best = next(top for top in tops if all(x <= y for x, y in zip(p, top, strict=True)))
-            members.setdefault(best, []).append(p)
-        new = {p: _envelope(group) for group in members.values() for p in group}
-        if new == level:
-            break
-        level = new
-    return level
+    Data sets of different sizes have levels of their own: "-data" for the smallest, "-data2" for the next.
+    """
+    sizes = sorted({d.size for w in trains for d in classes_of(w) if d.kind == "training_data" and d.size})
+    sized = [tb for tb in (raw_tb(size / 1e12) for size in sizes) if tb > least_tb]
+    return {"": least_tb, **{f"-data{n}" if n > 1 else "-data": tb for n, tb in enumerate(sized, 1)}}

@@ -14,7 +14,16 @@ import polars as pl
 
 from problems.schema import Problem, Serve, Workload
 
-SITE_MONEY = ("pue", "energy_price", "carbon_g_per_kwh", "space_per_kw_month", "facility_w")
+SITE_MONEY = (
+    "pue",
+    "energy_price",
+    "tariff",
+    "carbon_g_per_kwh",
+    "space_per_kw_month",
+    "facility_w",
+    "counted",
+    "outdoes",
+)
 """Columns of pools that only money, carbon and limits read."""
 
 Made = tuple[pl.DataFrame, pl.DataFrame]

@@ -6,6 +6,7 @@ policy's discount rate, `monthly` one month's payment, `capex` the part paid up 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import polars as pl
@@ -13,11 +14,13 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem
 from solver.candidates.frames import RENTED_COLUMNS, fx_rates, money_in
+from solver.candidates.owning import amount, instalments, owning, provider_frame, staff_per_node_month
 from solver.candidates.periods import LoadCalendar, Period, Stage
 from solver.candidates.starts import started
 from solver.candidates.stretches import stretched
+from solver.candidates.tariff import colocation_price, mean_price
 from solver.candidates.terms import HOURS_PER_MONTH, assumption
-from solver.features.cost import billed_hours, block_hours, discount_months
+from solver.features.cost import billed_hours, block_hours, discount_months, present_of_repeats, upfront_present
 from solver.features.power import host_overhead_share, with_gpu_power
 from solver.features.speed_tables import SpeedTables
 
@@ -60,7 +63,8 @@ def site_frame(problem: Problem, catalog: Catalog) -> tuple[pl.DataFrame, list[s
 
     Returns
     -------
-    sites : site, pue, energy_price [money/kWh], carbon_g_per_kwh, space_per_kw_month [money]
+    sites : site, pue, energy_price (mean of the week) [money/kWh], carbon_g_per_kwh, space_per_kw_month [money], counted
+        (racks or circuits are limited or paid)
     assumed : list of str
         What was assumed, for the report.
     """
@@ -73,9 +77,8 @@ def site_frame(problem: Problem, catalog: Catalog) -> tuple[pl.DataFrame, list[s
         if pue is None:
             pue = assumption(catalog, "own_room_pue")
             assumed.append(f"sites.{site.name}.pue: {pue:g} (catalogue average; state the room's own)")
-        if site.electricity is not None:
-            price = money_in(site.electricity, rates)
-        else:
+        price = mean_price(site, rates)
+        if price is None:
             known = catalog.electricity.filter(pl.col("country") == (site.country or "")).sort(
                 "region", nulls_last=False
             )
@@ -91,6 +94,11 @@ def site_frame(problem: Problem, catalog: Catalog) -> tuple[pl.DataFrame, list[s
             known = catalog.carbon.filter(pl.col("country") == (site.country or ""))
             grams = float(known["g_per_kwh"][0]) if known.height else assumption(catalog, "carbon_g_per_kwh")
         space = 0.0 if site.space is None else money_in(site.space, rates)
+        if site.colocation is not None:
+            space = colocation_price(site, catalog) * per_usd
+            assumed.append(
+                f"sites.{site.name}.colocation: {space:.0f} {problem.currency}/kW/mo ({site.colocation}, catalogue's price for {site.country})"
+            )
         rows.append(
             {
                 "site": site.name,
@@ -98,6 +106,7 @@ def site_frame(problem: Problem, catalog: Catalog) -> tuple[pl.DataFrame, list[s
                 "energy_price": price,
                 "carbon_g_per_kwh": grams,
                 "space_per_kw_month": space,
+                "counted": site.racks is not None or bool(site.circuits),
             }
         )
     schema = {
@@ -106,6 +115,7 @@ def site_frame(problem: Problem, catalog: Catalog) -> tuple[pl.DataFrame, list[s
         "energy_price": pl.Float64,
         "carbon_g_per_kwh": pl.Float64,
         "space_per_kw_month": pl.Float64,
+        "counted": pl.Boolean,
     }
     return pl.DataFrame(rows, schema=schema), assumed
 
@@ -167,6 +177,10 @@ def grams_per_watt_month() -> pl.Expr:
     return pl.col("carbon_g_per_kwh") * pl.col("pue") * HOURS_PER_MONTH / 1000.0
 
 
+TAXED_SERVICES = ("storage", "egress")
+"""Kinds of gear whose payments go to a provider: the tax on rentals is on them."""
+
+
 def held_money(frame: pl.DataFrame, problem: Problem, catalog: Catalog, terms: Terms) -> pl.DataFrame:
     """Money of what is bought or held over the horizon, one unit each, by component of the bill.
 
@@ -180,40 +194,63 @@ def held_money(frame: pl.DataFrame, problem: Problem, catalog: Catalog, terms: T
     Returns
     -------
     pl.DataFrame
-        The frame with c_server (purchase), c_residual (negative), c_maintenance, c_space, c_energy, c_once, c_monthly over
-        the horizon; held_cash (their sum), held_cost (discounted), held_capex, held_monthly [money], held_carbon [g].
+        The frame with c_server (purchase), c_spares, c_tax, c_financing (interest), c_replacement (what has worn out bought
+        again, less what is got for it), c_residual (negative), c_maintenance, c_space, c_energy, c_once, c_monthly,
+        c_service_tax over the horizon; held_cash (their sum), held_cost (discounted), held_capex, held_monthly [money],
+        held_carbon [g].
+
+    Notes
+    -----
+    At the end of the horizon the residual value comes back (cash), or what is not worn off of price, spares and tax less
+    residual value, with the residual value (straight_line, annuity; see `solver.features.cost.unworn_share`).
     """
     h, rate = terms.horizon, problem.policy.discount_rate
-    share = assumption(catalog, "maintenance_share_per_year")
-    price = pl.col("price")
     if "start" not in frame.columns:
         frame = frame.with_columns(start=pl.lit(0.0))
     left = h - pl.col("start")
+    own, pay = owning(problem, catalog, left), instalments(problem)
     starts = frame["start"].unique()
     # Present value of one unit a month from the start on.
     worth = pl.col("start").replace_strict(
         starts, [terms.discounted - discount_months(x, rate) for x in starts], return_dtype=pl.Float64
     )
     at_start = (1 + rate) ** (-pl.col("start") / 12)
+    price = pl.col("price")
+    tax = problem.tco.tax
+    service = pl.col("part_class").is_in(TAXED_SERVICES) & (price == 0)
     parts = frame.with_columns(
         c_server=price,
-        c_residual=-price * problem.policy.residual_value,
-        c_maintenance=price * share / 12 * left,
+        c_spares=price * own.spares,
+        c_tax=price * (1 + own.spares) * tax.purchase,
+        c_maintenance=price * own.maintenance / 12 * left,
         c_space=pl.col("space_per_kw_month") * pl.col("it_w") / 1000 * left,
         c_energy=pl.col("idle_w") * per_watt_month(terms) * left,
         c_once=pl.col("once"),
         c_monthly=pl.col("monthly") * left,
+        c_service_tax=pl.when(service).then((pl.col("once") + pl.col("monthly") * left) * tax.rental).otherwise(0.0),
+    ).with_columns(invested=pl.col("c_server") + pl.col("c_spares") + pl.col("c_tax"), resale=price * own.residual)
+    worn = pl.col("invested") - pl.col("resale")
+    borrowed = pl.col("invested") * (1 - pay.upfront)
+    parts = parts.with_columns(
+        c_financing=borrowed * (pay.payment * pay.months - 1),
+        c_replacement=worn * own.bought_again,
+        c_residual=-(pl.col("resale") + worn * own.unworn),
     )
-    running = pl.col("c_maintenance") + pl.col("c_space") + pl.col("c_energy") + pl.col("c_monthly")
-    residual_now = pl.col("c_residual") * (1 + problem.policy.discount_rate) ** (-h / 12)
-    first = pl.col("c_server") + pl.col("c_once")
+    running = pl.sum_horizontal("c_maintenance", "c_space", "c_energy", "c_monthly", "c_service_tax")
+    once = pl.col("c_once")
+    upfront = pl.col("invested") * pay.upfront
     return parts.with_columns(
-        held_cash=first + pl.col("c_residual") + running,
-        held_cost=first * at_start + residual_now + running * (worth / left),
-        held_capex=first,
-        held_monthly=running / left,
+        held_cash=pl.col("invested") + once + pl.sum_horizontal("c_financing", "c_replacement", "c_residual") + running,
+        held_cost=at_start
+        * (upfront + once + borrowed * pay.present + worn * present_of_repeats(own.bought_again, own.every, rate))
+        + pl.col("c_residual") * (1 + rate) ** (-h / 12)
+        + running * (worth / left),
+        held_capex=upfront + once,
+        held_monthly=running / left + borrowed * pay.payment,
         held_carbon=pl.col("idle_w") * grams_per_watt_month() * left,
-    )
+        instalment_months=pl.lit(pay.months, pl.Int64),
+        every_months=own.every.cast(pl.Float64),
+    ).drop("invested", "resale")
 
 
 def held_capacity(
@@ -222,12 +259,24 @@ def held_capacity(
     """Ways to hold nodes with their money: commit, costs, cashes, monthlies (lists), capex, carbons, and bill components.
 
     A commitment has a row for every stage that it may start in (`solver.candidates.starts`). Components (money over the
-    horizon of one node): those of `held_money`, and c_rental.
+    horizon of one node): those of `held_money` (c_once is set-up, c_monthly staff), and c_rental with its surcharges
+    c_goodput, c_support and c_rent_tax.
     """
-    frame = capacity.filter(pl.col("billing") != "capacity_block").join(
-        pools.select("pool", "kind", "it_w", "idle_w", "pue", "energy_price", "carbon_g_per_kwh", "space_per_kw_month"),
-        on="pool",
-        how="inner",
+    places = pools.select(
+        "pool",
+        "kind",
+        "provider",
+        "it_w",
+        "idle_w",
+        "pue",
+        "energy_price",
+        "carbon_g_per_kwh",
+        "space_per_kw_month",
+    )
+    frame = (
+        capacity.filter(pl.col("billing") != "capacity_block")
+        .join(places, on="pool", how="inner")
+        .join(provider_frame(problem, places["provider"].unique()), on="provider", how="left")
     )
     here = hour_price()
     bought = pl.col("billing") == "purchase"
@@ -237,29 +286,42 @@ def held_capacity(
     leads = catalog.offers.select(pool="offer_id", lead_time_days="lead_time_days")
     frame = frame.join(leads, on="pool", how="left", maintain_order="left")
     frame = started(frame.with_columns(commit=~by_hour), problem, terms.stages)
-    frame = stretched(frame, terms.calendar, terms.stages).with_columns(
-        part_class=pl.lit("server"),
-        price=pl.when(bought).then(here).otherwise(0.0),
-        once=pl.lit(0.0),
-        monthly=pl.lit(0.0),
-        idle_w=pl.when(own).then("idle_w").otherwise(0.0),
-        space_per_kw_month=pl.when(own).then("space_per_kw_month").otherwise(0.0),
-        rented_w="idle_w",
-        listed_price="price",
-        c_rental=pl.when(own | ~pl.col("commit")).then(0.0).otherwise(here * pl.col("month_hours") * months),
-        # What is sold by compute units costs nothing while it idles: its replicas pay.
-        per_hour=pl.when(own | (pl.col("billing") == "compute_unit")).then(0.0).otherwise(here),
+    frame = (
+        stretched(frame, terms.calendar, terms.stages)
+        .with_columns(
+            part_class=pl.lit("server"),
+            price=pl.when(bought).then(here).otherwise(0.0),
+            once=pl.when(bought).then(amount(problem.tco.setup.node, problem, catalog)).otherwise(0.0),
+            monthly=pl.when(own).then(staff_per_node_month(problem, catalog)).otherwise(0.0),
+            idle_w=pl.when(own).then("idle_w").otherwise(0.0),
+            space_per_kw_month=pl.when(own).then("space_per_kw_month").otherwise(0.0),
+            rented_w="idle_w",
+            listed_price="price",
+            c_rental=pl.when(own | ~pl.col("commit")).then(0.0).otherwise(here * pl.col("month_hours") * months),
+            # What is sold by compute units costs nothing while it idles: its replicas pay.
+            per_hour=pl.when(own | (pl.col("billing") == "compute_unit")).then(0.0).otherwise(here * pl.col("x_all")),
+        )
+        .with_columns(
+            c_goodput=pl.col("c_rental") * pl.col("x_goodput"),
+            c_support=pl.col("c_rental") * pl.col("x_support"),
+            c_rent_tax=pl.col("c_rental") * pl.col("x_tax"),
+        )
     )
     frame = held_money(frame, problem, catalog, terms).with_columns(price="listed_price").drop("listed_price")
-    upfront = pl.col("c_rental") * pl.col("upfront_share")
-    rent_month = (pl.col("c_rental") - upfront) / months
-    at_start = (1 + problem.policy.discount_rate) ** (-pl.col("start") / 12)
-    cash = pl.col("held_cash") + pl.col("c_rental")
-    cost = (
-        pl.col("held_cost")
-        + upfront * at_start
-        + (pl.col("c_rental") - upfront) * (pl.col("held_worth") / pl.col("held_months"))
-    )
+    paid = pl.col("c_rental") * pl.col("x_all")
+    upfront = paid * pl.col("upfront_share")
+    rent_month = (paid - upfront) / months
+    rate = problem.policy.discount_rate
+    at_start = (1 + rate) ** (-pl.col("start") / 12)
+    # What is owed for months beyond the horizon is paid with its last.
+    beyond = (months - pl.col("held_months")) * (1 + rate) ** (-math.ceil(terms.horizon - 1e-9) / 12)
+    # What has no term has nothing to pay at its start.
+    upfront_now = pl.when(pl.col("upfront_share") > 0).then(
+        upfront * upfront_present(pl.col("term_months"), months, rate) * at_start
+    ).otherwise(0.0)
+    cash = pl.col("held_cash") + paid
+    rented = upfront_now + rent_month * (pl.col("held_worth") + beyond)
+    cost = pl.col("held_cost") + pl.when(own).then(0.0).otherwise(rented)
     a_month = pl.col("rented_w") * grams_per_watt_month()
     stage = [(p, terms.stage(p)) for p in terms.periods]
 
@@ -287,14 +349,24 @@ def _share_of_month(terms: Terms) -> pl.Expr:
     return each.list.sum().fill_null(1.0)
 
 
-def replica_money(replicas: pl.DataFrame, pools: pl.DataFrame, capacity: pl.DataFrame, terms: Terms) -> pl.DataFrame:
-    """Add extra_w (watts a busy replica draws above idle) and energy (money per month of running it).
+def replica_money(
+    replicas: pl.DataFrame, pools: pl.DataFrame, capacity: pl.DataFrame, problem: Problem, terms: Terms
+) -> pl.DataFrame:
+    """Add extra_w (watts a busy replica draws above idle), energy (money per month of running it) and tariff (price in each
+    load period over the week's mean).
 
-    On own machines that is electricity, on those sold by compute units the units that its accelerators take, else nothing.
+    Energy is electricity at the week's mean price on own machines, on those sold by compute units the units that its
+    accelerators take, else nothing.
     """
-    watts = pools.select("pool", "serving_gpu_w", "idle_gpu_w", "energy_price", "pue", "carbon_g_per_kwh", "site")
+    watts = pools.select(
+        "pool", "serving_gpu_w", "idle_gpu_w", "energy_price", "tariff", "pue", "carbon_g_per_kwh", "site"
+    )
     units = capacity.filter(pl.col("billing") == "compute_unit").select("pool", unit_price=hour_price())
-    units = units.join(pools.select("pool", pool_gpus="gpus"), on="pool", how="inner")
+    units = (
+        units.join(pools.select("pool", "provider", pool_gpus="gpus"), on="pool", how="inner")
+        .join(provider_frame(problem, pools["provider"].unique()), on="provider", how="left")
+        .select("pool", "pool_gpus", unit_price=pl.col("unit_price") * pl.col("x_all"))
+    )
     watts = watts.join(units, on="pool", how="left")
     extra = (pl.col("serving_gpu_w") - pl.col("idle_gpu_w")).clip(0.0) * pl.col("gpus")
     return (
@@ -316,6 +388,7 @@ def option_money(
     work: Pretrain | Finetune | Batch | Fixed,
     pools: pl.DataFrame,
     capacity: pl.DataFrame,
+    problem: Problem,
     terms: Terms,
 ) -> pl.DataFrame:
     """Spread a job's options over the ways to pay, with cash, cost, monthly and carbon.
@@ -338,8 +411,9 @@ def option_money(
         "serving_gpu_w",
         "idle_gpu_w",
         "it_w",
+        "provider",
         node_gpus="gpus",
-    )
+    ).join(provider_frame(problem, pools["provider"].unique()), on="provider", how="left")
     frame = options.drop("site", "node_gpus", strict=False).join(place, on="pool", how="inner")
     busy = pl.col("training_gpu_w") if isinstance(work, Pretrain | Finetune) else pl.col("serving_gpu_w")
     extra_w = (busy - pl.col("idle_gpu_w")).clip(0.0) * pl.col("gpus")
@@ -364,7 +438,7 @@ def option_money(
             how="inner",
         )
         .filter(fits)
-        .with_columns(rent=pl.col("hour_price") * hours * paid_nodes)
+        .with_columns(rent=pl.col("hour_price") * pl.col("x_all") * hours * paid_nodes)
         .with_columns(
             pooled=pl.lit(False),
             cash=pl.col("rent") * repeats,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import polars as pl
 
 from catalogs.catalog import Catalog
 from catalogs.names import resolve_accelerator
-from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
+from problems.schema import Problem, Serve
+from solver.candidates.deploying import mode_reasons, with_modes
 from solver.candidates.frames import (
     CAPACITY_COLUMNS,
     Pools,
@@ -18,84 +20,16 @@ from solver.candidates.frames import (
     typed_capacity,
     typed_pools,
 )
-from solver.candidates.terms import allowed, effective_rules, has_tags, trusted
-from solver.features.builds import LEVEL_SCHEMA, Parts, server_builds
+from solver.candidates.levels import requirement_levels
+from solver.candidates.rooms import room_reasons
+from solver.candidates.storage_needs import classes_of
+from solver.candidates.terms import allowed, has_tags, trusted
+from solver.candidates.watts import fits_more, largest_node_w, most_per_watt, watts_scarce
+from solver.features.builds import server_builds, worth_keeping
+from solver.features.builds_reduce import unbeaten
+from solver.features.parts import HOST_NEEDS, KEY, LEVEL_SCHEMA, Parts
 from solver.features.power import power_states
 from solver.features.speed_tables import SpeedTables
-
-
-def requirement_levels(problem: Problem, catalog: Catalog) -> pl.DataFrame:
-    """What one node must have for each class of work in the problem, and for all of them together.
-
-    Columns as `solver.features.builds.LEVEL_SCHEMA`; only rules that are hard for bought machines ask for anything.
-    """
-    rules = effective_rules(problem, catalog)
-
-    def hard(name: str) -> float:
-        return rules[name].hard_value(bought=True)  # type: ignore[index]
-
-    rows: list[dict[str, object]] = []
-
-    def level(name: str, **need: object) -> None:
-        empty = {"ram_ratio": 0.0, "ram_min_gib": 0.0, "cores_min": 1.0, "cores_per_gpu": 0.0, "nvme_tb": 0.0}
-        rows.append(
-            {
-                "level": name,
-                **empty,
-                "nvme_gb_s": 0.0,
-                "nic_gbps": 0.0,
-                "nic_per_gpu": False,
-                "rdma": False,
-                **need,
-            }
-        )
-
-    works = problem.workloads
-    if any(isinstance(w, Serve | Batch) for w in works):
-        serve = {
-            "ram_ratio": hard("serving_ram_ratio"),
-            "cores_per_gpu": hard("cores_per_gpu"),
-            "nvme_tb": hard("serving_nvme_tb"),
-            "nic_gbps": hard("serving_network_gbps"),
-        }
-        level("serving", **serve)
-        level("serving-large", **serve, ram_min_gib=hard("serving_large_ram_gib"))
-        level(
-            "serving-multinode",
-            **{**serve, "nic_gbps": hard("serving_network_gbps_multinode")},
-            ram_min_gib=hard("serving_large_ram_gib"),
-            rdma=True,
-        )
-    trains = [w for w in works if isinstance(w, Pretrain | Finetune)]
-    if trains:
-        cached = max((w.dataset or 0.0) / 2**30 for w in trains) if any(w.dataset_in_ram for w in trains) else 0.0
-        train = {
-            "ram_ratio": hard("training_ram_ratio"),
-            "cores_min": max(1.0, hard("training_cores_per_node")),
-            "cores_per_gpu": hard("cores_per_gpu"),
-            "nvme_tb": hard("training_nvme_tb"),
-            "nvme_gb_s": hard("training_nvme_gb_s"),
-        }
-        level("training", **train, ram_min_gib=cached)
-        for name, rule in (
-            ("cluster", "training_network_gbps"),
-            ("cluster-large", "training_network_gbps_large"),
-        ):
-            level(name, **train, nic_gbps=hard(rule), rdma=True)
-            level(f"{name}-rail", **train, nic_gbps=hard(rule), rdma=True, nic_per_gpu=True)
-    fixed = [w for w in works if isinstance(w, Fixed)]
-    if fixed:
-        level(
-            "fixed",
-            ram_min_gib=max(((w.ram or 0.0) / 2**30 for w in fixed), default=0.0),
-            cores_min=max([1.0, *((w.cpus or 0.0) / 2 for w in fixed)]),
-        )
-    if len(rows) > 1:
-        keys = [k for k in LEVEL_SCHEMA if k not in ("level", "rdma", "nic_per_gpu", "nic_gbps")]
-        together = {k: max(float(r[k]) for r in rows) for k in keys}  # type: ignore[arg-type]
-        one_node = [r for r in rows if not r["rdma"]]
-        level("all", **together, nic_gbps=max(float(r["nic_gbps"]) for r in one_node))  # type: ignore[arg-type]
-    return pl.DataFrame(rows, schema=LEVEL_SCHEMA)
 
 
 def catalog_parts(catalog: Catalog) -> Parts:
@@ -125,7 +59,7 @@ def _site_reasons(problem: Problem) -> list[tuple[pl.Expr, str]]:
                 "site lacks compliance tags (limits.compliance)",
             )
         )
-    return reasons
+    return [*reasons, *room_reasons(problem)]
 
 
 def _on_sites(problem: Problem, builds: pl.DataFrame, kind: str) -> pl.DataFrame:
@@ -138,20 +72,16 @@ def _on_sites(problem: Problem, builds: pl.DataFrame, kind: str) -> pl.DataFrame
             provider=pl.col("site"),
             offer=pl.format("{} {}x {}", "server", "gpus", "accelerator"),
             region=pl.col("site"),
-            gpus=pl.col("gpus").cast(pl.Int64),
-            cores=pl.col("cores").cast(pl.Float64),
-            nvme_tb=pl.col("nvme_have_tb").cast(pl.Float64),
-            nvme_gb_s=pl.col("nvme_have_gb_s").cast(pl.Float64),
-            network_gbps=pl.col("network_gbps").cast(pl.Float64),
+            nvme_tb=pl.col("nvme_have_tb"),
+            nvme_gb_s=pl.col("nvme_have_gb_s"),
             rdma=pl.col("has_rdma"),
             interconnect_class=pl.col("link_class"),
             spot=pl.lit(False),
-            nameplate_w=pl.col("nameplate_w").cast(pl.Float64),
-            host_nameplate_w=pl.col("host_nameplate_w").cast(pl.Float64),
             interruption_per_month=pl.lit(None, pl.Float64),
+            chosen=pl.when(pl.col("variant") > 0).then(pl.format("{}~{}", "level", "variant")).otherwise("level"),
         )
         .with_columns(
-            pool=pl.format("{}/{}/{}", "site", "offer", "level")
+            pool=pl.format("{}/{}/{}", "site", "offer", "chosen")
             if kind == "server"
             else pl.format("{}/owned/{}", "site", "offer")
         )
@@ -172,17 +102,25 @@ def link_class(accelerators: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def bought_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Pools:
+def bought_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame, every_state: bool = False) -> Pools:
+    """Servers that could be bought for own sites; `every_state`: watts are counted beside money (fronts)."""
     if not problem.sites or "purchase" not in problem.billing_modes:
         return nothing()
-    builds, refused = server_builds(catalog_parts(catalog), requirement_levels(problem, catalog))
+    levels = requirement_levels(problem, catalog)
+    worth = most_per_watt(problem, catalog)
+    scarce = every_state or watts_scarce(problem)
+    builds, refused = server_builds(catalog_parts(catalog), levels, watt_usd=math.inf if scarce else worth)
+    builds = _lean_where_it_tells(builds, levels, problem, catalog, worth)
     # Levels that led to the very same machine are one pool.
     builds = builds.unique(["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True)
-    builds = builds.drop("vendor", strict=False).join(link_class(catalog.accelerators), on="accelerator", how="left")
+    builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
     usd = rates.filter(pl.col("price_currency") == "USD")
-    placed = _on_sites(problem, builds, "server").with_columns(node_limit=pl.lit(None, pl.Int64))
+    placed = with_modes(_on_sites(problem, builds, "server"), catalog, "server").with_columns(
+        node_limit=pl.lit(None, pl.Int64)
+    )
     reasons = [
         *limit_reasons(problem, catalog),
+        *mode_reasons(problem),
         *_site_reasons(problem),
         (
             ~trusted("price_confidence", problem.policy.min_confidence),
@@ -190,6 +128,7 @@ def bought_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
         ),
     ]
     kept, dropped = split_by_reason(placed, reasons, "pool")
+    kept, beaten = _without_beaten(kept, levels, problem, catalog)
     capacity = (
         kept.join(usd, how="cross")
         .with_columns(
@@ -205,34 +144,81 @@ def bought_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
         )
         .select(CAPACITY_COLUMNS)
     )
-    gone = refused.select(item=pl.format("{} {}x {} ({})", "server", "gpus", "accelerator", "level"), reason="reason")
-    return Pools(typed_pools(kept), typed_capacity(capacity), pl.concat([dropped, gone]))
+    return Pools(
+        typed_pools(kept), typed_capacity(capacity), pl.concat([dropped, beaten, _refused(refused, problem, catalog)])
+    )
 
 
-def owned_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Pools:
-    """Machines already there: the named build (or any that fits) as it stands, without any purchase price."""
-    if not problem.owned or "owned" not in problem.billing_modes:
-        return nothing()
+def _lean_where_it_tells(
+    builds: pl.DataFrame, levels: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float
+) -> pl.DataFrame:
+    """Leave out lean builds, unless the watts saved are worth their price, where limits of watts cannot ask for them.
+
+    Nodes that no site could power anyhow matter only to what plans would be without the limit. Nodes for work that spans
+    several come in every network; beside what money says they are taken as they are cheapest, which is no proof that a
+    leaner one could not squeeze one node more under a limit: it keeps their number in bounds.
+    """
+    least_share = catalog.power_curves["cap_share"].min()
+    assert isinstance(least_share, float)
+    # The lowest power state that cards may have.
+    least_w = pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * least_share
+    several = levels.filter(pl.col("network").is_not_null())["level"]
+    tells = (least_w.min().over(KEY) <= largest_node_w(problem)) & ~pl.col("level").is_in(several.implode())
+    lean = builds.filter(~tells).with_columns(fits=fits_more(problem, KEY))
+    paid = worth_keeping(lean, watt_usd)
+    roomy = lean.filter("fits").join(paid, on=[*KEY, "variant"], how="anti")
+    return pl.concat([builds.filter(tells), *(f.drop("fits") for f in (paid, roomy))])
+
+
+def _without_beaten(
+    builds: pl.DataFrame, levels: pl.DataFrame, problem: Problem, catalog: Catalog
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Take out builds for which another stands in; item and reason of those that went.
+
+    Exact, but for services that must survive the loss of a node: these may gain from machines that differ in name only,
+    so all stay (see `solver.candidates.reduce.reduce_pools`).
+    """
+    redundant = any(isinstance(w, Serve) and w.redundancy != "none" for w in problem.workloads)
+    alike: list[str] = []
+    if any(s.racks is not None or s.circuits for s in problem.sites):
+        # Nodes of one height share racks; others, though smaller, could need one more.
+        alike += ["rack_units"]
+    if problem.data or any(classes_of(w) for w in problem.workloads):
+        # Data may lie on drives that nothing else asks for.
+        alike += ["storage", "drive_count"]
+    best = builds if redundant else unbeaten(builds, levels, catalog.accelerators, alike)
+    gone = builds.join(best, on="pool", how="anti", maintain_order="left")
+    text = "another build with the same cards and NICs meets the same needs for no more money and watts"
+    return best, gone.select(item="pool", reason=pl.lit(text))
+
+
+def _refused(refused: pl.DataFrame, problem: Problem, catalog: Catalog) -> pl.DataFrame:
+    """Servers that cannot be built as drops, each incompatibility of a server and card once; limits go first."""
+    modes = catalog.servers.select("server", "deployment_mode")
+    once = (
+        refused.unique(["server", "accelerator", "gpus", "reason"], keep="first", maintain_order=True)
+        .join(modes, on="server", how="left", maintain_order="left")
+        .join(link_class(catalog.accelerators), on="accelerator", how="left", maintain_order="left")
+        .rechunk()
+        .with_columns(item=pl.format("{} {}x {} ({})", "server", "gpus", "accelerator", "level"))
+    )
+    named, barred = split_by_reason(once.rename({"reason": "broken"}), limit_reasons(problem, catalog), "item")
+    return pl.concat([barred, named.select("item", reason="broken")])
+
+
+def owned_machines(problem: Problem, catalog: Catalog) -> pl.DataFrame:
+    """Machines that `problem.owned` makes: one row per kind of machine and entry, the named build or any that fits.
+
+    Rows as pools, with entry (number in `problem.owned`, the first where several make one stock), count (accelerators of the
+    stock) and node_limit (whole machines).
+    """
     # RAM, CPU and drives of a machine that stands already are not known here: a level that asks for nothing gives its
     # nameplate, and the practice rules warn about it as they do about rented machines.
-    bare = pl.DataFrame(
-        [
-            {
-                "level": "owned",
-                "nvme_tb": 0.0,
-                "cores_min": 1.0,
-                "nic_gbps": 0.0,
-                "nic_per_gpu": False,
-                "rdma": False,
-            }
-        ],
-    )
-    level = bare.with_columns(**{c: pl.lit(0.0) for c in LEVEL_SCHEMA if c not in bare.columns}).select(
-        list(LEVEL_SCHEMA)
-    )
+    need = {**dict.fromkeys(HOST_NEEDS, 0.0), "cores_min": 1.0, "nic_gbps": 0.0, "nic_per_gpu": False, "rdma": False}
+    level = pl.DataFrame([{"level": "owned", "network": None, **need}], schema=LEVEL_SCHEMA)
     free = catalog.accelerators.with_columns(price_usd=pl.col("price_usd").fill_null(0.0))
     builds, _ = server_builds(replace(catalog_parts(catalog), accelerators=free), level)
-    builds = builds.drop("vendor", strict=False).join(link_class(catalog.accelerators), on="accelerator", how="left")
+    builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
     wanted = pl.DataFrame(
         [
             {
@@ -240,14 +226,23 @@ def owned_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Pool
                 "site": o.site,
                 "server": o.build,
                 "count": o.count,
+                "entry": n,
             }
-            for o in problem.owned
+            for n, o in enumerate(problem.owned)
         ],
-        schema={"accelerator": pl.String, "site": pl.String, "server": pl.String, "count": pl.Int64},
+        schema={
+            "accelerator": pl.String,
+            "site": pl.String,
+            "server": pl.String,
+            "count": pl.Int64,
+            "entry": pl.Int64,
+        },
     )
     # Two entries of one kind of machine at one site are one stock.
-    wanted = wanted.group_by("accelerator", "site", "server", maintain_order=True).agg(pl.col("count").sum())
-    placed = (
+    wanted = wanted.group_by("accelerator", "site", "server", maintain_order=True).agg(
+        pl.col("count").sum(), pl.col("entry").first()
+    )
+    return (
         _on_sites(problem, builds, "owned")
         .join(wanted.rename({"server": "named"}), on=["accelerator", "site"], how="inner")
         .filter((pl.col("named").is_null() | _named_server()) & (pl.col("gpus") <= pl.col("count")))
@@ -261,9 +256,24 @@ def owned_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Pool
             ram_gib=pl.lit(None, pl.Float64),
             nvme_tb=pl.lit(None, pl.Float64),
             nvme_gb_s=pl.lit(None, pl.Float64),
+            network=pl.lit(None, pl.String),
+            nic_count=pl.lit(None, pl.Int64),
         )
     )
-    kept, dropped = split_by_reason(placed, [*limit_reasons(problem, catalog), *_site_reasons(problem)], "pool")
+
+
+def owned_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Pools:
+    """Machines already there as they stand, without any purchase price."""
+    if not problem.owned or "owned" not in problem.billing_modes:
+        return nothing()
+    machines = owned_machines(problem, catalog)
+    # A named build and any build may turn out to be the same machine.
+    together = pl.col("node_limit").sum().over("pool")
+    placed = with_modes(
+        machines.with_columns(node_limit=together).unique("pool", maintain_order=True), catalog, "owned"
+    )
+    reasons = [*limit_reasons(problem, catalog), *mode_reasons(problem), *_site_reasons(problem)]
+    kept, dropped = split_by_reason(placed, reasons, "pool")
     capacity = kept.join(rates.filter(pl.col("price_currency") == problem.currency), how="cross").with_columns(
         billing=pl.lit("owned"),
         term_months=pl.lit(0.0),

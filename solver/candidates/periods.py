@@ -13,7 +13,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.calendars import CsvCalendar, HoursCalendar
 from problems.schema import Problem, Serve
-from solver.candidates.levels import MOST_LEVELS, Loads, compress
+from solver.candidates.load_levels import MOST_LEVELS, Loads, compress
 from solver.candidates.terms import DAYS, HOURS_PER_MONTH
 from solver.features.cost import discount_months
 

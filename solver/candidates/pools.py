@@ -6,6 +6,7 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from problems.schema import Problem
+from solver.candidates.fabric_pools import with_oversubscription
 from solver.candidates.frames import Pools, fx_rates
 from solver.candidates.onsite import bought_pools, owned_pools, with_power_states
 from solver.candidates.rented import rented_pools
@@ -16,7 +17,8 @@ def build_pools(problem: Problem, catalog: Catalog, tables: SpeedTables, every_s
     """Compile catalogue and own sites into pools and capacity rows that respect the problem's limits."""
     rates = fx_rates(catalog, problem.currency)
     rental = rented_pools(problem, catalog, rates)
-    servers = with_power_states(bought_pools(problem, catalog, rates), problem, catalog, tables, every_state)
+    bought = with_oversubscription(bought_pools(problem, catalog, rates, every_state), problem, catalog)
+    servers = with_power_states(bought, problem, catalog, tables, every_state)
     owned = with_power_states(owned_pools(problem, catalog, rates), problem, catalog, tables, every_state)
     parts = [rental, servers, owned]
     return Pools(

@@ -32,8 +32,9 @@ def reduce_replicas(replicas: pl.DataFrame, extra: Sequence[str] = ()) -> pl.Dat
     `replicas` : work, pool, gpus, nodes, rates (list), extra_w, energy and `row` (a stable key).
     """
     slow = [c for c in extra if c == "latency"]
-    left = replicas.select("work", "pool", "row", "gpus", "rates", "energy", *slow)
-    pairs = left.join(left, on=["work", "pool"], suffix="_a").filter(
+    same = _same_kind(replicas)
+    left = replicas.select("work", "pool", "row", "gpus", "rates", "energy", *same, *slow)
+    pairs = left.join(left, on=["work", "pool", *same], suffix="_a").filter(
         (pl.col("row") != pl.col("row_a"))
         & (pl.col("gpus_a") <= pl.col("gpus"))
         & (pl.col("gpus") % pl.col("gpus_a") == 0)
@@ -49,15 +50,23 @@ def reduce_replicas(replicas: pl.DataFrame, extra: Sequence[str] = ()) -> pl.Dat
     return replicas.join(beaten.select("row").unique(), on="row", how="anti")
 
 
+def _same_kind(replicas: pl.DataFrame) -> list[str]:
+    """Column `alike`, where there is one: only replicas of the same value stand in for one another."""
+    return ["alike"] if "alike" in replicas.columns else []
+
+
 def reduce_options(options: pl.DataFrame, free_pools: pl.Series, extra: list[str]) -> pl.DataFrame:
     """Drop ways to run a job that another way of the same job beats or equals.
 
     Hired options only meet the rest of the plan in money (and what `extra` counts: duration, watts, carbon), so any hired
-    option of a pool without a node limit may stand in for any other; pooled ones are compared inside their pool.
+    option of a pool without a node limit may stand in for any other of the same `apart` (a column that says what is charged
+    together; all, where it is missing); pooled ones are compared inside their pool.
     """
     counted = ["cash", "cost", "monthly", "occupied", *extra]
-    left = options.with_columns(free=pl.col("pool").is_in(free_pools.implode()), occupied=occupied()).select(
-        "work", "pool", "pooled", "row", "nodes", "gpus", "free", *counted
+    apart = pl.col("apart") if "apart" in options.columns else pl.lit("")
+    free = pl.col("pool").is_in(free_pools.implode())
+    left = options.with_columns(free=free, apart=apart, occupied=occupied()).select(
+        "work", "apart", "pool", "pooled", "row", "nodes", "gpus", "free", *counted
     )
     pooled, hired = left.filter("pooled"), _without_beaten(left.filter(~pl.col("pooled")), counted)
     not_worse = pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in counted) & (pl.col("row") != pl.col("row_a"))
@@ -66,7 +75,9 @@ def reduce_options(options: pl.DataFrame, free_pools: pl.Series, extra: list[str
     beaten_pooled = pooled.join(pooled, on=["work", "pool"], suffix="_a").filter(
         not_worse & (pl.col("gpus_a") <= pl.col("gpus")) & (better | (pl.col("gpus_a") < pl.col("gpus")) | first)
     )
-    beaten_hired = hired.join(hired.filter("free"), on="work", suffix="_a").filter(not_worse & (better | first))
+    beaten_hired = hired.join(hired.filter("free"), on=["work", "apart"], suffix="_a").filter(
+        not_worse & (better | first)
+    )
     beaten_inside = hired.join(hired, on=["work", "pool"], suffix="_a").filter(
         not_worse & (better | first) & (pl.col("nodes_a") <= pl.col("nodes"))
     )
@@ -83,11 +94,12 @@ def _without_beaten(hired: pl.DataFrame, counted: list[str]) -> pl.DataFrame:
     """
     for column in counted:
         least = list(dict.fromkeys([column, *counted, "row"]))
-        best = hired.filter("free").sort("work", *least).group_by("work", maintain_order=True).first()
-        named = best.select("work", pl.col("row").alias("row_a"), *(pl.col(c).alias(f"{c}_a") for c in counted))
+        same = ["work", "apart"]
+        best = hired.filter("free").sort(*same, *least).group_by(same, maintain_order=True).first()
+        named = best.select(*same, pl.col("row").alias("row_a"), *(pl.col(c).alias(f"{c}_a") for c in counted))
         better = pl.any_horizontal(pl.col(f"{c}_a") < pl.col(c) for c in counted)
         worse = pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in counted) & (pl.col("row") != pl.col("row_a"))
-        held = hired.join(named, on="work", how="left", maintain_order="left")
+        held = hired.join(named, on=same, how="left", maintain_order="left")
         hired = held.filter(~(worse & (better | (pl.col("row_a") < pl.col("row")))).fill_null(False)).select(
             hired.columns
         )
@@ -101,15 +113,19 @@ def reduce_pools(
     pooled: pl.DataFrame,
     extra: list[str],
     redundant: Sequence[str] = (),
+    apart: Sequence[str] = (),
+    calm: bool = False,
 ) -> pl.Series:
     """Names of pools that another pool of equal node size and place beats or equals for everything held on them.
 
-    Pool A stands in for B where A has no node limit, draws no more, every way to hold B's nodes has one of A's that
-    costs no more in every period, and every replica and pooled job of B has a counterpart on A.
+    Pool A stands in for B where A has no node limit, draws no more, joins the same fabric, every way to hold B's nodes has
+    one of A's that costs no more in every period, and every replica and pooled job of B has a counterpart on A. First whole
+    networks go: all pools of one at a site, for which those of another with no dearer switches stand in.
 
     Parameters
     ----------
-    pools : pool, accelerator, power_limit_w, gpus, site, spot, it_w, facility_w, node_limit
+    pools : pool, accelerator, power_limit_w, gpus, site, spot, it_w, facility_w, node_limit, and apart (optional): rented
+        pools of the same value are at one place
     capacity : pool, row, commit, first_stage, until_stage, costs, cashes, monthlies, carbons (lists over periods; one number
         for commitments), capex
     replicas : work, pool, row, gpus, rates, energy
@@ -117,18 +133,22 @@ def reduce_pools(
     redundant : services that must survive the loss of a node. Replicas of such a service on B and on A survive it by being
         on different pools; moved to A alone, more of them are needed (a node of A is counted as full). That is free only
         where replicas cost nothing beside their node and no other work wants the node: else B stays.
+    apart : columns of pools (provider, region, zone) in which A and B must agree, since services are spread over them
+    calm : A may not be interrupted more often than B, since a service's availability counts that
     """
     shared = _shared(replicas, pooled, redundant)
-    kept = pools.filter(pl.col("pool").is_in(shared.implode()))
-    # Like cards first: most pools are the same card in another chassis or with other parts, and pairs stay few.
-    lost = _beaten(pools, capacity, replicas, pooled, extra, ["accelerator", "power_limit_w"], kept["pool"])
+    kept = pools.filter(pl.col("pool").is_in(shared.implode()))["pool"]
+    lost = _lost_networks(pools, capacity, replicas, pooled, extra, kept, [*apart], calm)
 
     def rest(frame: pl.DataFrame) -> pl.DataFrame:
         return frame if frame.is_empty() else frame.filter(~pl.col("pool").is_in(lost.implode()))
 
-    return pl.concat(
-        [lost, _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, [], kept["pool"])]
-    )
+    # Like cards first: most pools are the same card in another chassis or with other parts, and pairs stay few.
+    for alike in (["accelerator", "power_limit_w"], []):
+        like = [*alike, *apart]
+        beaten = _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, like, kept, calm)
+        lost = pl.concat([lost, beaten])
+    return lost
 
 
 def _shared(replicas: pl.DataFrame, pooled: pl.DataFrame, redundant: Sequence[str]) -> pl.Series:
@@ -149,15 +169,88 @@ def _beaten(
     extra: list[str],
     alike: list[str],
     kept: pl.Series,
+    calm: bool,
 ) -> pl.Series:
     """Pools beaten by another of the same size, place and `alike` columns, but those `kept` in any case."""
-    place = pl.col("site").fill_null("")
+    pairs = _pairs(pools, capacity, replicas, pooled, extra, alike, kept, _stands_in(), calm)
+    # A tie both ways keeps the smaller name; a chain always ends in a pool that stays, since "as good as" is transitive.
+    both = pairs.join(pairs.select(pool="pool_a", pool_a="pool"), on=["pool", "pool_a"], how="semi")
+    lost = pl.concat(
+        [pairs.join(both, on=["pool", "pool_a"], how="anti"), both.filter(pl.col("pool_a") < pl.col("pool"))]
+    )
+    return lost["pool"].unique()
+
+
+def _lost_networks(
+    pools: pl.DataFrame,
+    capacity: pl.DataFrame,
+    replicas: pl.DataFrame,
+    pooled: pl.DataFrame,
+    extra: list[str],
+    kept: pl.Series,
+    alike: list[str],
+    calm: bool,
+) -> pl.Series:
+    """Pools of networks that another network of the site stands in for, pool by pool.
+
+    Only between networks over which no work spans nodes: their switches are counted singly, so nodes that move from one
+    to the other need no more of them, and `outdoes` says that each costs no more, draws no more and has the ports.
+    """
+    if not {"outdoes", "network", "nic_count"} <= set(pools.columns):
+        return pl.Series("pool", [], pl.String)
+    family = ["site", "network", "oversubscription"]
+    frames = [f for f in (replicas, pooled) if not f.is_empty() and "nodes" in f.columns]
+    spanning = [f.filter(pl.col("nodes") > 1)["pool"] for f in frames]
+    names = (pl.concat(spanning) if spanning else pl.Series("pool", [], pl.String)).implode()
+    wired = pools.filter(pl.col("site").is_not_null() & pl.col("network").is_not_null() & (pl.col("nic_count") > 0))
+    plain = wired.filter(~pl.col("pool").is_in(names).any().over(family))
+    if plain["network"].n_unique() < 2:
+        return pl.Series("pool", [], pl.String)
+    pairs = _pairs(plain, capacity, replicas, pooled, extra, alike, kept, _stands_in(across=True), calm)
+    group = plain.select("pool", family=pl.struct(family))
+    named = pairs.join(group, on="pool").join(group.rename({"pool": "pool_a", "family": "family_a"}), on="pool_a")
+    have = named.group_by("family", "family_a").agg(have=pl.col("pool").n_unique())
+    whole = have.join(group.group_by("family").len(), on="family").filter(pl.col("have") == pl.col("len"))
+    whole = whole.filter(pl.col("family") != pl.col("family_a")).select("family", "family_a")
+    both = whole.join(whole.select(family="family_a", family_a="family"), on=["family", "family_a"], how="semi")
+    first = pl.col("family_a").struct.field("network") < pl.col("family").struct.field("network")
+    lost = pl.concat([whole.join(both, on=["family", "family_a"], how="anti"), both.filter(first)])
+    return group.join(lost, on="family", how="semi")["pool"]
+
+
+def _pairs(
+    pools: pl.DataFrame,
+    capacity: pl.DataFrame,
+    replicas: pl.DataFrame,
+    pooled: pl.DataFrame,
+    extra: list[str],
+    alike: list[str],
+    kept: pl.Series,
+    standing: pl.Expr,
+    calm: bool,
+) -> pl.DataFrame:
+    """Pairs of a pool and another (pool_a) that is as good for everything held on it; `standing`: as a neighbour, too."""
+    place = pl.coalesce("site", "apart" if "apart" in pools.columns else pl.lit(None, pl.String), pl.lit(""))
     loses = (
         pl.col("interruption_per_month").fill_null(0.0).alias("loses")
-        if "risk" in extra
+        if "risk" in extra or calm
         else pl.lit(0.0).alias("loses")
     )
-    left = pools.select("pool", "gpus", place.alias("place"), "spot", "it_w", "facility_w", "node_limit", loses, *alike)
+    # Work that nodes make for their user, where it is paid or limited.
+    effort = pl.col("operations_h") if "operations" in extra else pl.lit(0.0)
+    left = pools.select(
+        "pool",
+        "gpus",
+        place.alias("place"),
+        "spot",
+        "it_w",
+        "facility_w",
+        "node_limit",
+        loses,
+        effort.alias("effort"),
+        *_standing(pools),
+        *alike,
+    )
     # Necessary in any case, and cheap to test: the least cost of a node, and per workload the most work per GPU.
     least = capacity.group_by("pool").agg(least=pl.col("costs").list.sum().min())
     able = _ability(replicas, pooled)
@@ -172,6 +265,8 @@ def _beaten(
             & ~pl.col("pool").is_in(kept.implode())
             & pl.col("node_limit_a").is_null()
             & (pl.col("loses_a") <= pl.col("loses"))
+            & (pl.col("effort_a") <= pl.col("effort"))
+            & standing
             & (pl.col("it_w_a") <= pl.col("it_w"))
             & (pl.col("facility_w_a") <= pl.col("facility_w"))
             & (pl.col("least_a").fill_null(float("inf")) <= pl.col("least").fill_null(float("inf"))),
@@ -182,13 +277,51 @@ def _beaten(
     )
     pairs = _covered(pairs, _as_cheap(pairs, capacity), capacity)
     pairs = _covered(pairs, _as_able(pairs, replicas, extra), replicas)
-    pairs = _covered(pairs, _as_short(pairs, pooled, extra), pooled)
-    # A tie both ways keeps the smaller name; a chain always ends in a pool that stays, since "as good as" is transitive.
-    both = pairs.join(pairs.select(pool="pool_a", pool_a="pool"), on=["pool", "pool_a"], how="semi")
-    lost = pl.concat(
-        [pairs.join(both, on=["pool", "pool_a"], how="anti"), both.filter(pl.col("pool_a") < pl.col("pool"))]
+    return _covered(pairs, _as_short(pairs, pooled, extra), pooled)
+
+
+STANDING = {
+    "network": pl.String,
+    "outdoes": pl.String,
+    "oversubscription": pl.Float64,
+    "nic_count": pl.Int64,
+    "rack_units": pl.Float64,
+    "cooling": pl.String,
+    "counted": pl.Boolean,
+    "local_gb": pl.Int64,
+    "local_read": pl.Int64,
+    "local_write": pl.Int64,
+    "local_iops": pl.Int64,
+}
+"""What a node asks of its site beside watts; `counted`: the site's racks or circuits are limited or paid. What its drives
+offer to data (local_*, where any lies on drives)."""
+
+
+def _standing(pools: pl.DataFrame) -> list[pl.Expr]:
+    return [(pl.col(c) if c in pools.columns else pl.lit(None, kind)).alias(c) for c, kind in STANDING.items()]
+
+
+def _stands_in(*, across: bool = False) -> pl.Expr:
+    """A node of A takes no more ports of the same fabric than one of B, or none, and the same place in a rack.
+
+    `across`: of a fabric that `outdoes` B's will do, too.
+
+    Nodes of one height share racks, where one that draws less takes the place of one that draws more; nodes of other
+    heights, though smaller, could need one rack more.
+    """
+    quiet = pl.col("network_a").is_null() | (pl.col("nic_count_a").fill_null(0) == 0)
+    same = (pl.col("network_a") == pl.col("network")) & pl.col("oversubscription_a").eq_missing(
+        pl.col("oversubscription")
     )
-    return lost["pool"].unique()
+    if across:
+        better = pl.col("outdoes_a").str.split(";").list.contains(pl.col("network"))
+        same |= better & pl.col("oversubscription_a").eq_missing(pl.col("oversubscription"))
+    ports = quiet | (same & (pl.col("nic_count_a") <= pl.col("nic_count"))).fill_null(False)
+    alike = [pl.col(f"{c}_a").eq_missing(pl.col(c)) for c in ("rack_units", "cooling")]
+    drives = pl.all_horizontal(
+        pl.col(f"{c}_a").fill_null(0) >= pl.col(c).fill_null(0) for c in STANDING if c.startswith("local_")
+    )
+    return ports & drives & (~pl.col("counted").fill_null(False) | pl.all_horizontal(alike))
 
 
 def _ability(replicas: pl.DataFrame, pooled: pl.DataFrame) -> pl.DataFrame:
@@ -248,8 +381,10 @@ def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> p
     if replicas.is_empty():
         return pl.DataFrame(schema={"pool": pl.String, "pool_a": pl.String, "row": pl.UInt32})
     counted = [e for e in extra if e in ("carbon", "latency")]
-    kinds = replicas.select("work", "pool", "row", "gpus", "rates", "energy", *counted)
-    both = pairs.join(kinds, on="pool").join(kinds.rename({"pool": "pool_a"}), on=["pool_a", "work"], suffix="_a")
+    same = _same_kind(replicas)
+    kinds = replicas.select("work", "pool", "row", "gpus", "rates", "energy", *same, *counted)
+    other = kinds.rename({"pool": "pool_a"})
+    both = pairs.join(kinds, on="pool").join(other, on=["pool_a", "work", *same], suffix="_a")
     both = both.filter((pl.col("gpus_a") <= pl.col("gpus")) & (pl.col("gpus") % pl.col("gpus_a") == 0))
     fold = pl.col("gpus") // pl.col("gpus_a")
     able = ((pl.col("rates_a") * fold - pl.col("rates")).list.min() >= 0) & (

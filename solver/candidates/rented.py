@@ -7,6 +7,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from catalogs.labels import has_accelerator, plain_machine, shown_accelerator, units
 from problems.schema import AcceleratorNeed, Fixed, Problem
+from solver.candidates.deploying import mode_reasons, with_modes
 from solver.candidates.frames import (
     CAPACITY_COLUMNS,
     RENTED_COLUMNS,
@@ -24,10 +25,10 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
     limits, policy = problem.limits, problem.policy
     vendors = catalog.accelerators.select("accelerator", "vendor")
     offers = catalog.offers.join(vendors, on="accelerator", how="left")
-    offers = offers.with_columns(units=units())
+    offers = with_modes(offers.with_columns(units=units()), catalog, "rental")
     # First, since most rows of a large price list go here: machines that only a fixed workload can ask for by name.
     reasons = [(~(plain_machine() | _asked_for(problem, catalog)), "no whole accelerator that the catalogue knows")]
-    reasons += limit_reasons(problem, catalog)
+    reasons += limit_reasons(problem, catalog) + mode_reasons(problem)
     if limits.providers is not None:
         lower = pl.col("provider").str.to_lowercase()
         allow = None if limits.providers.allow is None else [p.lower() for p in limits.providers.allow]

@@ -65,8 +65,20 @@ def ordered(problem: Problem) -> set[str]:
     return {w.name for w in jobs if w.after or w.window is not None or w.name in waited}
 
 
-def with_slots(options: pl.DataFrame, work: Workload, problem: Problem) -> tuple[pl.DataFrame, pl.DataFrame]:
+def hours_matter(problem: Problem, levels: int) -> bool:
+    """Whether it can be of consequence in which hours jobs run: the load changes, or two jobs could take turns."""
+    return levels > 1 or sum(isinstance(w, Job) for w in problem.workloads) > 1
+
+
+def with_slots(
+    options: pl.DataFrame, work: Workload, problem: Problem, levels: int
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Add `slots`: hours of the week that one run takes [h]; 0 where a job takes its machines all month or hires them freely.
+
+    Parameters
+    ----------
+    levels : int
+        Load levels of the week.
 
     Returns
     -------
@@ -78,7 +90,7 @@ def with_slots(options: pl.DataFrame, work: Workload, problem: Problem) -> tuple
         return options.with_columns(slots=pl.lit(0, pl.Int64)), none
     repeat = repeat_of(work, problem.horizon)
     hours = (pl.col("duration_h") - 1e-9).ceil().cast(pl.Int64).clip(1)
-    placed = pl.lit(work.name in ordered(problem)) | pl.col("pooled")
+    placed = pl.lit(work.name in ordered(problem)) | (pl.col("pooled") & hours_matter(problem, levels))
     longest = max((b - a for a, b in repeat.spans), default=WEEK_H)
     # Two runs at a time would ask for twice the machines at once: then the whole month is simpler, and no dearer.
     fits = (hours <= longest) & (hours * repeat.count <= WEEK_H)

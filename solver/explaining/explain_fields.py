@@ -16,6 +16,9 @@ FILTERS = (
     "limits.regions",
     "limits.providers",
     "limits.deployment",
+    "limits.start_within",
+    "limits.isolation",
+    "limits.operations",
     "limits.accelerators",
     "limits.vendors",
     "limits.compliance",
@@ -24,8 +27,21 @@ FILTERS = (
     "policy.gpu_power_limit",
     "policy.spot_share",
 )
-OF_WORK = ("countries", "compliance", "accelerators", "slo.ttft", "slo.tpot", "redundancy", "deadline", "network")
+OF_WORK = (
+    "countries",
+    "compliance",
+    "accelerators",
+    "slo.ttft",
+    "slo.tpot",
+    "redundancy",
+    "availability",
+    "spread",
+    "deadline",
+    "network",
+)
 COUNTED = ("limits.power", "limits.budget.capex", "limits.budget.monthly", "limits.budget.total")
+IN_ROOM = ("racks", "circuits")
+"""Parts of a site that limit what stands there, beside watts."""
 _QUOTA = re.compile(r"^limits\.quota\[(\d+)\]$")
 
 
@@ -50,15 +66,20 @@ def asked_fields(problem: Problem) -> list[str]:
                 out.append(f"workloads.{work.name}.{part}")
     out += [f"limits.quota[{n}]" for n in range(len(problem.limits.quota))]
     for site in problem.sites:
-        out += [f"sites.{site.name}.{part}" for part in ("power", "it_power") if getattr(site, part) is not None]
+        out += [f"sites.{site.name}.{part}" for part in ("power", "it_power", *IN_ROOM) if getattr(site, part)]
     out += [path for path in COUNTED if _get(problem, path) is not None]
     out += [f"workloads.{work.name}.{load_field(work)}" for work in problem.workloads]
     return out
 
 
 def is_counted(path: str) -> bool:
-    """Whether the limit is one of watts or money that stands in the integers, so that no candidate depends on it."""
+    """Whether the limit stands in the integers as watts, money, racks or circuits, so that no candidate depends on it."""
     return path in COUNTED or path.startswith("sites.")
+
+
+def in_room(path: str) -> bool:
+    """Whether the field counts racks or circuits of a site."""
+    return path.startswith("sites.") and path.endswith(IN_ROOM)
 
 
 def is_load(problem: Problem, path: str) -> bool:
@@ -105,7 +126,10 @@ def without_fields(problem: Problem, paths: Iterable[str]) -> Problem:
             problem = _work_without(problem, path)
         elif path.startswith("sites."):
             _, name, part = path.split(".")
-            sites = tuple(s.model_copy(update={part: None}) if s.name == name else s for s in problem.sites)
+            sites = tuple(
+                s.model_copy(update={part: () if part == "circuits" else None}) if s.name == name else s
+                for s in problem.sites
+            )
             problem = problem.model_copy(update={"sites": sites})
         else:
             cleared = _cleared(problem, path)

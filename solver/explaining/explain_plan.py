@@ -9,7 +9,7 @@ from decimal import Decimal
 from solver.assemble import main_accelerator
 from solver.binding import binding_limits, limits_of
 from solver.candidates import Candidates, reduced
-from solver.explaining.explain_fields import is_counted
+from solver.explaining.explain_fields import in_room, is_counted
 from solver.explaining.explain_points import LimitWorth, PriceMove
 from solver.instance import Instance
 from solver.left_out import in_unit, level_unit
@@ -28,8 +28,9 @@ RISE, FALL = 4.0, 0.25
 CLOSE = 1.01
 """A change of plan is placed to this ratio."""
 MOST_PRICES = 4
-ONE_MORE = {"W": 1000, "money": 100_000}
-"""One more unit of a limit in the model's whole numbers: a kilowatt, a thousand of the currency."""
+ONE_MORE = {"W": 1000, "money": 100_000, "h": 1000}
+"""One more unit of a limit in the model's whole numbers: a kilowatt, a thousand of the currency, an hour a month."""
+OPERATIONS = "limits.operations"
 
 
 @dataclass
@@ -88,7 +89,10 @@ def worth_of(at: Solved, use: LimitUse) -> LimitWorth | None:
     if free is None:
         return None
     money = use.field.startswith("limits.budget.")
-    kind = "money" if money else "W" if is_counted(use.field) else "node"
+    watts = is_counted(use.field) and not money and not in_room(use.field)
+    kind = "money" if money else "W" if watts else "h" if use.field == OPERATIONS else "node"
+    if in_room(use.field):
+        kind = use.field.rpartition(".")[2].removesuffix("s")
     step = ONE_MORE.get(kind, 1)
     more = at.objective_of(loosened(inst, use.field, at.site_names, step))
     saved = (
@@ -96,17 +100,15 @@ def worth_of(at: Solved, use: LimitUse) -> LimitWorth | None:
     )
     base = {
         "field": use.field,
-        "limit": limit_text(use.field, use.limit, loaded.problem.currency)
-        if is_counted(use.field)
-        else f"{use.limit:g}",
+        "limit": limit_text(use.field, use.limit, loaded.problem.currency) if money or watts else f"{use.limit:g}",
         "where": loaded.where(use.field),
-        "unit": {"money": f"1000 {loaded.problem.currency}", "W": "kW", "node": "node"}[kind],
+        "unit": {"money": f"1000 {loaded.problem.currency}", "W": "kW", "h": "h/mo"}.get(kind, kind),
         "one_more": saved,
     }
     if inst.wishes and is_counted(use.field):
         base["more_value"] = _more_value(at, loosened(inst, use.field, at.site_names, step))
     none = {"next_at": None, "next_saves": None, "per_unit_month": None, "next_plan": ""}
-    if not is_counted(use.field) or base.get("more_value"):
+    if not (money or watts) or base.get("more_value"):
         return LimitWorth.model_validate({**base, **none})
     # The next better plan is the one that needs least of this limit among all that cost less.
     built = build_model(free)
@@ -155,6 +157,15 @@ def loosened(inst: Instance, field: str, names: list[str], more: int) -> Instanc
     if field.startswith("limits.budget."):
         part = f"limit_{field.rpartition('.')[2]}"
         return replace(inst, **{part: getattr(inst, part) + more})
+    if field == OPERATIONS or in_room(field):
+        # A row with nodes says that some fit nowhere: no more room changes that.
+        rows = (
+            replace(r, high=r.high + more)
+            if r.field == field and r.high is not None and (field == OPERATIONS or not r.commit)
+            else r
+            for r in inst.rows
+        )
+        return replace(inst, rows=tuple(rows))
     if field.startswith("sites."):
         _, name, part = field.split(".")
         s = names.index(name)

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from problems.load import LoadedProblem, load_text
 from solver.explain import Feasibility
-from solver.explaining.explain_fields import is_counted, is_load, load_field, value_text
+from solver.explaining.explain_fields import in_room, is_counted, is_load, load_field, value_text
 from solver.explaining.explain_points import Change, Relaxation
 from solver.model import build_model
 from solver.plan import Status
@@ -22,7 +22,7 @@ SHARES = 1000
 """Loads are cut to whole thousandths."""
 LARGEST_STRETCH = 1024.0
 """Times and latencies are stretched at most so far before the field is dropped altogether."""
-STRETCHED = (".slo.ttft", ".slo.tpot", ".deadline")
+STRETCHED = (".slo.ttft", ".slo.tpot", ".deadline", ".start_within", ".operations")
 
 
 def relaxed(ask: Feasibility, way: Sequence[str]) -> Relaxation | None:
@@ -70,6 +70,8 @@ def _asking(ask: Feasibility, loaded: LoadedProblem) -> Feasibility:
 def _change(ask: Feasibility, path: str, done: Sequence[Change], later: Sequence[str]) -> Change | None:
     before = value_text(ask.study.loaded, path)
     here = _asking(ask, _with(ask, done))
+    if in_room(path):
+        return _more_room(here, path, before, later)
     if is_counted(path):
         least = _least(here, path, later)
         if least is None:
@@ -100,6 +102,23 @@ def _least(here: Feasibility, path: str, later: Sequence[str]) -> float | None:
     if found.objective is None:
         return None
     return found.objective * per_unit(path)
+
+
+def _more_room(here: Feasibility, path: str, before: str, later: Sequence[str]) -> Change:
+    """The fewest racks, or circuits of the only kind, with which a plan exists; else none are counted."""
+    _, name, part = path.split(".")
+    site = next(s for s in here.problem.sites if s.name == name)
+    freed = Change(field=path, before=before, after="not counted", override=f"{path}=null")
+    if (part == "racks" and (site.racks is None or site.racks.count is None)) or len(site.circuits) > 1:
+        return freed
+    least = _least(here, path, later)
+    if not least:
+        return freed
+    if part == "racks":
+        return Change(field=path, before=before, after=f"{least:.0f} racks", override=f"{path}.count={least:.0f}")
+    installed = round(least) * (2 if site.redundancy == "2n" else 1) + (site.redundancy == "n+1")
+    after = f"{installed} circuits"
+    return Change(field=path, before=before, after=after, override=f"{path}[0].count={installed}")
 
 
 def _probe(here: Feasibility, override: str, later: Sequence[str]) -> bool:

@@ -6,6 +6,8 @@ integer cents, rounded against the buyer.
 
 from __future__ import annotations
 
+import math
+
 import polars as pl
 
 HOURS_PER_MONTH = 730.0
@@ -80,3 +82,56 @@ def billed_hours(duration_h: pl.Expr, granularity_s: pl.Expr, min_hours: pl.Expr
     step_h = granularity_s / 3600.0
     stepped = pl.when(step_h > 0).then((duration_h / step_h - 1e-9).ceil() * step_h).otherwise(duration_h)
     return pl.max_horizontal(stepped, min_hours)
+
+
+def replacements(horizon_months: float | pl.Expr, life_months: pl.Expr) -> pl.Expr:
+    """Number of times that something is bought again within the horizon, having worn out [1].
+
+    What wears out with the last month is not bought again.
+    """
+    return ((horizon_months / life_months - 1e-9).ceil() - 1).clip(0.0)
+
+
+def unworn_share(age_months: pl.Expr, life_months: pl.Expr, monthly_rate: float) -> pl.Expr:
+    """Share of the amount to be worn off that is left at an age [fraction]; the rest has become residual value.
+
+    With equal payments at interest i over a life of L months, (g^L - g^a) / (g^L - 1) of it is still owed at age a
+    (g = 1 + i): the balance of an annuity. At a rate of zero this is straight line, 1 - a / L.
+
+    Parameters
+    ----------
+    age_months, life_months : pl.Expr
+        Age of the last purchase and useful life [months].
+    monthly_rate : float
+        Interest per month [fraction]; 0 for straight line.
+    """
+    if abs(monthly_rate) < 1e-12:
+        left = 1.0 - age_months / life_months
+    else:
+        grown = math.log1p(monthly_rate)
+        left = ((life_months * grown).exp() - (age_months * grown).exp()) / ((life_months * grown).exp() - 1.0)
+    return left.clip(0.0, 1.0)
+
+
+def present_of_months(months: pl.Expr, yearly_rate: float) -> pl.Expr:
+    """Present value of one unit paid at the end of so many months [fraction]."""
+    return (months * (-math.log1p(yearly_rate) / 12)).exp()
+
+
+def present_of_repeats(count: pl.Expr, every_months: pl.Expr, yearly_rate: float) -> pl.Expr:
+    """Present value of one unit paid `count` times, at the ends of every so many months [units]: a geometric sum."""
+    if yearly_rate == 0:
+        return count
+    step = present_of_months(every_months, yearly_rate)
+    return step * (1.0 - step.pow(count)) / (1.0 - step)
+
+
+def upfront_present(term_months: pl.Expr, paid_months: pl.Expr, yearly_rate: float) -> pl.Expr:
+    """Present value of one unit paid up front in all, each term's part at the start of the term [fraction].
+
+    `paid_months` are whole terms, or end with a part of one (see `paid_months`).
+    """
+    full = (paid_months / term_months + 1e-9).floor()
+    rest = (paid_months - full * term_months).clip(0.0)
+    whole = pl.when(full >= 1).then(1.0 + present_of_repeats(full - 1.0, term_months, yearly_rate)).otherwise(0.0)
+    return (term_months * whole + rest * present_of_months(full * term_months, yearly_rate)) / paid_months

@@ -14,6 +14,7 @@ class FrontPoint(Part):
     plan: str
     change: str = ""
     result: Result
+    figures: dict[str, float] = Field(default_factory=dict, description="power [W] and carbon [kg CO2e] of the plan")
 
 
 class Near(Part):
@@ -24,6 +25,29 @@ class Near(Part):
     plan: str
     change: str
     result: Result
+    figures: dict[str, float] = Field(default_factory=dict, description="power [W] and carbon [kg CO2e] of the plan")
+
+
+class Marks(Part):
+    """One plan's marks. `index` counts the points or the near plans from 0, as `kind` says."""
+
+    rank: int
+    kind: str = Field(description="front | near")
+    index: int
+    score: float
+    points: dict[str, float]
+    figures: dict[str, float | None]
+    plan: str
+
+
+class Scores(Part):
+    """Plans by weighted criteria, best first."""
+
+    rule: str
+    weights: dict[str, float]
+    units: dict[str, str]
+    lower_is_better: tuple[str, ...]
+    ranking: tuple[Marks, ...]
 
 
 class Front(Part):
@@ -38,6 +62,7 @@ class Front(Part):
     unproved: int = Field(description="searches that ended without proof; points they might have given are missing")
     near: tuple[Near, ...] = ()
     near_slack: float | None = None
+    scores: Scores | None = None
     complete: bool
     no_plan_because: tuple[str, ...] = ()
     inputs: Inputs

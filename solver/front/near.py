@@ -15,6 +15,7 @@ from problems.load import LoadedProblem
 from solver.candidates import Candidates, reduced
 from solver.candidates.exclude import Thing, excluding
 from solver.front.front_points import Near
+from solver.front.scoring import figures_of
 from solver.model import build_model
 from solver.plan import Result
 from solver.scaling import scale
@@ -59,7 +60,7 @@ def near_plans(
     """Plans of another kind than `best` whose objective is at most 1 + slack times its; they keep the values of `floors`."""
     if best.objective is None:
         return []
-    limit = best.objective * (1 + slack)
+    limit = best.objective + slack * abs(best.objective)
     seen = {kind_of(best)}
     queue: list[frozenset[Thing]] = [frozenset([t]) for t in things_of(best)]
     tried = set(queue)
@@ -76,17 +77,24 @@ def near_plans(
         found = study.search(build_model(scaled.instance), stop=stop)
         if found.values is None or found.objective is None:
             continue
-        result = study.answer(loaded, catalog, small, scaled, found, study.ties(scaled, found, stop))
-        if result.objective is None or result.objective > limit * (1 + 1e-12) + 1e-9:
+        final = study.ties(scaled, found, stop)
+        result = study.answer(loaded, catalog, small, scaled, found, final)
+        values = found.values if final is None or final.values is None else final.values
+        if result.objective is None or result.objective > limit + 1e-12 * abs(limit) + 1e-9:
             continue
         if kind_of(result) not in seen:
             seen.add(kind_of(result))
             names = tuple(f"{d} {n}" for d, n in sorted(without))
-            difference = result.objective / best.objective - 1 if best.objective else 0.0
+            difference = (result.objective - best.objective) / abs(best.objective) if best.objective else 0.0
             change = change_text(best, result)
             out.append(
                 Near(
-                    without=names, difference=round(difference, 6), plan=plan_text(result), change=change, result=result
+                    without=names,
+                    difference=round(difference, 6),
+                    plan=plan_text(result),
+                    change=change,
+                    result=result,
+                    figures=figures_of(scaled.instance, values),
                 )
             )
             tell(len(out), 0, f"+{difference:.2%} {plan_text(result)}")

@@ -27,7 +27,9 @@ def modes_text(result: Result, t: Messages) -> str:
     best, *others = result.single_modes
     sure = all(x.proved for x in result.single_modes)
     if best.total is None:
-        said = [t("No single billing mode serves it all") if sure else t("No single billing mode was found to serve it all")]
+        said = [
+            t("No single billing mode serves it all") if sure else t("No single billing mode was found to serve it all")
+        ]
         others = list(result.single_modes)
     else:
         name = mode_name(best.billing)

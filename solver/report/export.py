@@ -93,10 +93,29 @@ def to_parquet(frame: pl.DataFrame) -> bytes:
     return out.getvalue()
 
 
-def result_bytes(result: Result, form: str) -> bytes:
-    """Write a result without layout: json (all of it), csv or parquet (one row per line of the bill)."""
+def cash_bytes(result: Result, form: str) -> bytes:
+    """Write the cash flow as csv (amounts as exact decimals) or parquet (as numbers), one row per month."""
+    from solver.plan import CashMonth
+
+    columns = list(CashMonth.model_fields)
+    records = [month.model_dump(mode="json") for month in result.cash_flow]
+    if form == "csv":
+        return to_csv(records, columns).encode()
+    import polars as pl
+
+    frame = pl.DataFrame(records, schema={c: pl.Int64 if c == "month" else pl.String for c in columns})
+    return to_parquet(frame.with_columns(pl.col(c).cast(pl.Float64) for c in columns if c != "month"))
+
+
+def result_bytes(result: Result, form: str, rows: str = "bill") -> bytes:
+    """Write a result without layout: json (all of it), csv or parquet (one row per line of the bill, or per month).
+
+    `rows` : bill or cash-flow; JSON holds both.
+    """
     if form == "json":
         return result_json(result).encode()
+    if rows == "cash-flow":
+        return cash_bytes(result, form)
     from solver.plan import Item
 
     columns = list(Item.model_fields)
@@ -105,7 +124,8 @@ def result_bytes(result: Result, form: str) -> bytes:
     if form == "parquet":
         import polars as pl
 
-        numbers = {"quantity", "power_w", "hours_per_month"}
+        numbers = {"quantity", "power_w", "power_limit_w", "hours_per_month"}
+        numbers |= {"start_h", "granularity_s", "min_term_h", "operations_h"}
         types: dict[str, Any] = {name: pl.Float64 if name in numbers else pl.String for name in columns}
         types |= {"accelerators": pl.Int64, "starred": pl.Boolean}
         return to_parquet(pl.DataFrame(item_records(result), schema=types))

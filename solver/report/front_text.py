@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 from rich.console import RenderableType
 
-from solver.front.front_points import Front, FrontPoint
+from problems import units
+from solver.front.front_points import Front, FrontPoint, Scores
 from solver.report import forms
 from solver.report.answer import Answer
 from solver.report.export import frame_bytes, to_json
@@ -47,6 +48,14 @@ def front_frame(front: Front) -> pl.DataFrame:
         row: dict[str, Any] = {"kind": "near", **_row(front, {front.axes[0]: near.result.objective or 0.0})}
         rows.append({**row, "change": near.change, "plan": near.plan})
         _money(rows[-1], near)
+    if front.scores is not None:
+        marks = {(m.kind, m.index): m for m in front.scores.ranking}
+        for n, row in enumerate(rows):
+            mark = marks[row["kind"], n if row["kind"] == "front" else n - len(front.points)]
+            row |= {"rank": mark.rank, "score": mark.score}
+            row |= {f"points_{name}": value for name, value in mark.points.items()}
+            row |= {f"figure_{name}": value for name, value in mark.figures.items()}
+        rows.sort(key=lambda row: row["rank"])
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -78,6 +87,8 @@ def _page(front: Front, view: View) -> Iterator[RenderableType]:
     yield line(_said(front), view)
     if front.near_slack is not None:
         yield from _near(front, view)
+    if front.scores is not None:
+        yield from _scores(front.scores, view)
 
 
 def _values(front: Front, point: FrontPoint) -> list[str]:
@@ -119,3 +130,27 @@ def _near(front: Front, view: View) -> Iterator[RenderableType]:
     rows = [[forms.signed_share(n.difference), n.plan, ", ".join(n.without)] for n in front.near]
     columns = [Column("Difference", "right"), Column("Plan", flexible=True), Column("Best plan without", flexible=True)]
     yield table(columns, rows, view)
+
+
+def _scores(scores: Scores, view: View) -> Iterator[RenderableType]:
+    """Ranked table: points of each criterion with the figure they come from."""
+    yield ""
+    yield line("Plans by weighted score", view, "bold")
+    names = list(scores.weights)
+    columns = [Column("Rank", "right"), Column("Score", "right")]
+    columns += [Column(f"{name} ({scores.weights[name]:g})", "right") for name in names]
+    rows = []
+    for mark in scores.ranking:
+        cells = [f"{mark.points[n]:.2f}\n{_figure(mark.figures[n], scores.units[n])}" for n in names]
+        rows.append([str(mark.rank), f"{mark.score:.2f}", *cells, f"{mark.kind} {mark.index + 1}: {mark.plan}"])
+    yield table([*columns, Column("Plan", flexible=True)], rows, view)
+    yield ""
+    yield line(f"Rule: {scores.rule}; a figure not known gets nothing. Only the plans listed are compared.", view)
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return "not known"
+    if unit == "W":
+        return forms.watts(value)
+    return forms.money(value, unit) if unit in units.CURRENCIES else f"{forms.number(value)} {unit}".strip()

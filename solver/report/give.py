@@ -26,10 +26,13 @@ def give_table(answer: Answer, frame: pl.DataFrame, text: Callable[[View], str] 
         answer.give(text(view) if text else render_table(frame, len(frame), view))
 
 
-def give_result(answer: Answer, result: Result, source: str | None) -> None:
-    """Hand a result over in the form asked for, and a line about it where the answer is not read at once."""
+def give_result(answer: Answer, result: Result, source: str | None, rows: str = "bill") -> None:
+    """Hand a result over in the form asked for, and a line about it where the answer is not read at once.
+
+    `rows` : what CSV and Parquet hold, bill or cash-flow.
+    """
     view = answer.view(source)
-    answer.give(render_result(result, view) if answer.form == "text" else result_bytes(result, answer.form))
+    answer.give(render_result(result, view) if answer.form == "text" else result_bytes(result, answer.form, rows))
     if answer.output is not None or answer.form != "text":
         where = f"{answer.output}: " if answer.output else ""
         answer.note(f"{where}{summary(result, view)}")

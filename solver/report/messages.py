@@ -22,6 +22,12 @@ ZH: dict[str, str] = {
     "{n} pools": "{n} 个资源池",
     "{months} months": "{months} 个月",
     "objective {name}": "目标 {name}",
+    # survival
+    "Survives": "容错",
+    "no spare node is needed": "无需备用节点",
+    "any one node may fail": "任一节点可失效",
+    "any {n} nodes may fail": "任意 {n} 个节点可失效",
+    "enough {share} of the time": "{share} 的时间内足够",
     # workloads left out
     "Served": "已满足",
     "Left out": "未满足",
@@ -58,11 +64,15 @@ ZH: dict[str, str] = {
     "Total": "合计",
     "Power": "功率",
     "TOTAL": "总计",
+    "months {first} to {last}": "第 {first} 至 {last} 个月",
+    "in {when}": "在 {when}",
+    "in {n} of {total} load periods": "在 {total} 个负载时段中的 {n} 个",
+    "{least} to {most} by load period": "按负载时段 {least} 至 {most}",
     "Up front {capex}; highest month {monthly}; {hour} per hour over the horizon.": (
         "前期投入 {capex}；最高月支出 {monthly}；全周期每小时 {hour}。"
     ),
-    "Power drawn at own sites: {it} IT, {facility} with cooling; {energy} over the horizon.": (
-        "自有机房功率：IT {it}，含冷却 {facility}；全周期用电 {energy}。"
+    "Nameplate power at own sites: {it} IT, {facility} with cooling; {energy} drawn over the horizon (730 h a month).": (
+        "自有机房铭牌功率：IT {it}，含冷却 {facility}；全周期实际用电 {energy}（每月 730 小时）。"
     ),
     # week
     "Mon": "一",
@@ -78,6 +88,57 @@ ZH: dict[str, str] = {
         "每格 {hours} 小时；不足每周一次的运行每周都为其留出时段。"
     ),
     "{starts}, {hours} h each on {n} of {offer}": "{starts}，每次 {hours} 小时，占用 {offer} 的 {n} 张卡",
+    # cash by year, rent or buy
+    "Months": "月份",
+    "thousand {currency}": "千 {currency}",
+    "million {currency}": "百万 {currency}",
+    "up front": "前期",
+    "{first} to {last}": "{first} 至 {last}",
+    "Purchases": "购置",
+    "Rental": "租赁",
+    "Energy": "电费",
+    "Maintenance": "维护",
+    "Staff": "人员",
+    "Other": "其他",
+    "Value left": "残值",
+    "Cumulative": "累计",
+    "All rented": "全部租用",
+    "All bought": "全部购买",
+    "Break-even": "盈亏平衡",
+    "the plan itself": "即本方案",
+    "no plan: {why}": "无方案：{why}",
+    "{capex} up front, {monthly} a month": "前期 {capex}，每月 {monthly}",
+    "after {months} months": "{months} 个月后购买更省",
+    "after {months} months, beyond the horizon": "{months} 个月后购买更省（超出周期）",
+    "never by time: {why}": "时间上无平衡点：{why}",
+    "(discounted at {rate} a year)": "（年贴现率 {rate}）",
+    "by the hour: from {share} of the hours in use": "与按小时租用相比，使用率达 {share} 起购买更省",
+    "by the hour renting is cheaper at any use": "按小时租用在任何使用率下都更省",
+    # storage
+    "Storage": "存储",
+    "Size": "容量",
+    "Lies on": "存放于",
+    "Place": "地点",
+    "Read": "读",
+    "Write": "写",
+    "Notes": "备注",
+    "working copy": "工作副本",
+    "master copy": "主副本",
+    "drives of the nodes": "节点本地盘",
+    "{n} operations/s": "{n} 次操作/s",
+    "staged in {hours} h": "{hours} h 内装载",
+    "{size} a month leave": "每月流出 {size}",
+    # deployment
+    "Deployment": "部署",
+    "Mode": "方式",
+    "Starts in": "就绪时间",
+    "Isolation": "隔离",
+    "Billed by": "计费粒度",
+    "Least term": "最短租期",
+    "Work per node": "每节点运维",
+    "at once": "立即",
+    "owned": "自有",
+    "bought": "购置",
     # workloads
     "Workload": "工作负载",
     "Runs on": "运行于",

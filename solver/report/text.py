@@ -10,9 +10,12 @@ from solver.plan import Result, Status
 from solver.report import forms
 from solver.report import text_parts as parts
 from solver.report.alone_text import alone_lines
+from solver.report.cash_text import alternative_lines, cash_columns, cash_rows
+from solver.report.deployment_text import deployment_table
 from solver.report.left_text import left_lines
 from solver.report.messages import Messages
 from solver.report.page import Column, View, line, notes, render, table
+from solver.report.storage_text import storage_table
 from solver.report.token_text import token_lines
 from solver.report.week_text import run_texts, utilisation_texts, week_lines
 
@@ -57,6 +60,11 @@ def _page(result: Result, view: View) -> Iterator[RenderableType]:
         chart = list(week_lines(result, t, view.width))
         if chart:
             yield from (line(said, view) for said in chart)
+            yield ""
+        yield from deployment_table(result, view)
+        yield from storage_table(result, view)
+        if result.cash_flow:
+            yield table(cash_columns(result, t), cash_rows(result, t), view)
             yield ""
     yield line(parts.status_text(result, t), view, STATUS_STYLE[result.status])
     yield line(parts.proof_text(result, t), view)
@@ -103,12 +111,14 @@ def _workloads(result: Result, view: View, t: Messages) -> RenderableType:
 
 def _plan_notes(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     yield from left_lines(result, t)
+    yield from parts.survival_lines(result, t)
     yield from parts.limit_lines(result, t)
     yield from _labelled(t("Runs"), (f"{name}: {said}" for name, said in run_texts(result, t)))
     yield from _labelled(t("In use"), utilisation_texts(result, t))
     yield from token_lines(result, t)
     yield t("Runner-up"), parts.runner_up_text(result, t)
     yield from alone_lines(result, t)
+    yield from alternative_lines(result, t)
     yield t("Prices"), parts.price_text(result, t)
     yield from _listed(t("Assumed"), tuple(f"* {assumed}" for assumed in result.assumptions))
     yield from _listed(t("Warnings"), tuple(f"! {warning}" for warning in result.warnings))

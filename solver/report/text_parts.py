@@ -21,6 +21,10 @@ STOP_TEXT = {
 SOURCE_TEXT = {"user": "yours", "published": "published", "model": "model"}
 
 
+MOST_NAMED = 6
+"""Load periods that are named one by one; of more, only the range is written."""
+
+
 def currency_of(result: Result) -> str:
     """Currency of the result; USD where there is no cost to name one."""
     return result.cost.currency if result.cost else "USD"
@@ -43,9 +47,11 @@ def request_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     """Echo what was asked: workloads, limits, horizon, and how much of the catalogue was in play."""
     for workload in result.workloads:
         demand = peak(workload.demand_by_period)
+        early = peak({p: workload.demand_by_period.get(p, 0.0) for s in result.stages[:1] for p in s.periods})
         said = [workload.kind, workload.model or ""]
         if demand is not None:
-            said.append(f"{forms.number(demand)} {workload.demand_unit}".strip())
+            grows = "" if early is None or early == demand else f"{forms.number(early)} → "
+            said.append(f"{grows}{forms.number(demand)} {workload.demand_unit}".strip())
         yield workload.name, " · ".join(part for part in said if part)
     asked = [f"{limit.field} {forms.quantity(limit.limit, limit.unit, currency_of(result))}" for limit in result.limits]
     yield t("limits"), " · ".join(asked) or t("none")
@@ -76,6 +82,22 @@ def item_price(item: Item, currency: str) -> str:
     return f"{item.price_per_hour} {item.price_currency or currency}/h"
 
 
+def when_text(item: Item, result: Result, t: Messages) -> Iterator[str]:
+    """Write when a machine is held, where the load changes over the horizon: since when, or in which stages."""
+    if not result.stages or item.quantity_by_period is None or item.kind not in ("rental", "server"):
+        return
+    held = [s for s in result.stages if any(p in item.quantity_by_period for p in s.periods)]
+    if item.from_month is not None:
+        last = held[-1].from_month + held[-1].months if held else result.horizon_months
+        yield t("months {first} to {last}", first=forms.number(item.from_month + 1), last=forms.number(last))
+    elif len(result.periods) == len(result.stages) or all(set(s.periods) <= {*item.quantity_by_period} for s in held):
+        yield t("in {when}", when=", ".join(s.name for s in held))
+    elif len(item.quantity_by_period) <= MOST_NAMED:
+        yield t("in {when}", when=", ".join(item.quantity_by_period))
+    else:
+        yield t("in {n} of {total} load periods", n=len(item.quantity_by_period), total=len(result.periods))
+
+
 def item_rows(result: Result, t: Messages, wide: bool) -> Iterator[Sequence[str]]:
     """One row per line of the bill, what is in it below, and the total last."""
     assert result.cost is not None
@@ -85,17 +107,20 @@ def item_rows(result: Result, t: Messages, wide: bool) -> Iterator[Sequence[str]
         return forms.money(float(str(amount)) / result.horizon_months, currency)
 
     for item in result.items:
-        row = [item_name(item), forms.number(item.quantity), item.billing.replace("_", " ")]
+        count = forms.number(item.quantity) + (f" {item.unit}" if item.unit else "")
+        row = [item_name(item), count, item.billing.replace("_", " ")]
         if wide:
             row.append(item_price(item, currency))
         row += [monthly(item.total_cost), forms.money(item.total_cost, currency), forms.watts(item.power_w)]
         yield row
+        away = []
         if item.fallback_share:
             price = f"{item.fallback_price_per_hour} {item.price_currency or currency}/h"
             share = forms.share(item.fallback_share, 3)
-            yield ["└ " + t("{share} of the time expected on demand at {price}", share=share, price=price)]
-        for number, part in enumerate(item.parts):
-            yield [("└ " if number == len(item.parts) - 1 else "├ ") + part]
+            away = [t("{share} of the time expected on demand at {price}", share=share, price=price)]
+        inside = [*when_text(item, result, t), *away, *item.parts]
+        for number, part in enumerate(inside):
+            yield [("└ " if number == len(inside) - 1 else "├ ") + part]
     power = forms.watts(result.power.it_peak_w) if result.power and result.power.it_peak_w else "-"
     total = [t("TOTAL"), "", "", *([""] if wide else [])]
     yield [*total, monthly(result.cost.total), forms.money(result.cost.total, currency), power]
@@ -116,7 +141,7 @@ def cost_lines(result: Result, t: Messages) -> Iterator[str]:
         yield " · ".join(f"{name} {forms.money(value, cost.currency)}" for name, value in largest if value)
     if result.power and result.power.it_peak_w:
         yield t(
-            "Power drawn at own sites: {it} IT, {facility} with cooling; {energy} over the horizon.",
+            "Nameplate power at own sites: {it} IT, {facility} with cooling; {energy} drawn over the horizon (730 h a month).",
             it=forms.watts(result.power.it_peak_w),
             facility=forms.watts(result.power.facility_peak_w),
             energy=forms.energy(result.power.energy_kwh),
@@ -155,7 +180,9 @@ def placement_text(placement: Placement, t: Messages, wide: bool) -> str:
     said = counted(gpus, "1 GPU", "{n} GPUs", t)
     if factors and gpus > 1:
         said += " = " + " × ".join(factors)
-    if len(set(counts.values())) > 1:
+    if len(set(counts.values())) > 1 and len(counts) > MOST_NAMED:
+        said += " (" + t("{least} to {most} by load period", least=min(counts.values()), most=replicas) + ")"
+    elif len(set(counts.values())) > 1:
         said += " (" + ", ".join(f"{period} {count}" for period, count in counts.items()) + ")"
     if placement.nodes > 1:
         said += ", " + counted(placement.nodes, "{n} nodes", "{n} nodes", t)
@@ -280,6 +307,19 @@ def limit_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     yield t("Binding"), " · ".join(binding) or t("no limit binds")
     if slack:
         yield t("Slack"), " · ".join(slack)
+
+
+def survival_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
+    """Which services survive the loss of nodes, of how many, and for what share of the time that is enough."""
+    said = []
+    for w in result.workloads:
+        if w.spare_nodes is not None and w.placements:
+            nodes = counted(w.spare_nodes, "any one node may fail", "any {n} nodes may fail", t)
+            nodes = nodes if w.spare_nodes else t("no spare node is needed")
+            sure = t("enough {share} of the time", share=forms.share(w.availability, 6)) if w.availability else ""
+            said.append(f"{w.name}: {nodes}" + (f", {sure}" if sure else ""))
+    for number, text in enumerate(said):
+        yield (t("Survives") if number == 0 else ""), text
 
 
 def runner_up_text(result: Result, t: Messages) -> str:

@@ -9,7 +9,8 @@ from decimal import Decimal
 
 from solver.binding import limits_of
 from solver.candidates import reduced
-from solver.constraints import Context, Expr, money, site_watts
+from solver.constraints import Context, Expr, money, site_watts, total
+from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Result, Status
 from solver.scaling import Scaled, scale
@@ -31,6 +32,8 @@ def usage(ctx: Context, field: str, site_names: list[str]) -> Expr:
     if field.startswith("limits.budget."):
         part = field.rpartition(".")[2]
         return money(ctx, {"total": "cash"}.get(part, part))
+    if field.endswith((".racks", ".circuits")):
+        return total(factor * ctx.variables.gear[g] for g, factor in room_terms(inst, field))
     if field == "limits.power":
         sites = range(len(inst.sites))
     else:
@@ -38,6 +41,16 @@ def usage(ctx: Context, field: str, site_names: list[str]) -> Expr:
     after_pue = not field.endswith(".it_power")
     by_stage = [site_watts(ctx, sites, stage, facility=after_pue) for stage in inst.stages]
     return ctx.highest(by_stage, f"highest {field}")
+
+
+def room_terms(inst: Instance, field: str) -> list[tuple[int, int]]:
+    """Gear that takes racks or circuits of a site, and how many each, read from its keys (the limit's row may be gone)."""
+    _, name, part = field.split(".")
+    out = []
+    for g, x in enumerate(inst.gear):
+        if x.key.startswith(f"{part.removesuffix('s')} {name} "):
+            out.append((g, int(x.key.rsplit("x", 1)[1]) if part == "circuits" else 1))
+    return out
 
 
 def countable(field: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
+from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache, reduce
 from operator import and_
@@ -19,7 +20,8 @@ import polars as pl
 from catalogs.catalog import Catalog
 from catalogs.names import match_accelerators, suggest_accelerators
 from problems.schema import Problem
-from problems.units import Money
+from problems.tariff import Tariff
+from problems.units import MoneyPerKwh
 from solver.whatif.vary import PRICES, BadRequest
 
 ELECTRICITY = "electricity"
@@ -58,16 +60,14 @@ def with_factors(problem: Problem, catalog: Catalog, factors: Iterable[tuple[str
 
 
 def _electricity(problem: Problem, catalog: Catalog, factor: float) -> tuple[Problem, Catalog]:
+    def times(price: MoneyPerKwh | Tariff) -> MoneyPerKwh | Tariff:
+        exact = Decimal(repr(factor))
+        if isinstance(price, Tariff):
+            return price.times(exact)
+        return MoneyPerKwh(price.amount * exact, price.currency)
+
     sites = tuple(
-        s
-        if s.electricity is None
-        else s.model_copy(
-            update={
-                "electricity": Money(
-                    s.electricity.amount * type(s.electricity.amount)(repr(factor)), s.electricity.currency
-                )
-            }
-        )
+        s if s.electricity is None else s.model_copy(update={"electricity": times(s.electricity)})
         for s in problem.sites
     )
     is_default = pl.col("key") == "electricity_usd_per_kwh"

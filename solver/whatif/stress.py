@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import combinations_with_replacement
 
 from problems.schema import Serve
 from solver.plan import Placement, Result, WorkloadPlan
@@ -109,20 +110,23 @@ def carried(work: Serve, placements: tuple[Placement, ...], period: str, base: R
     """Most demand of the workload's mix that its replicas carry in a period, with a node lost where it must survive that."""
     counts = [(p, p.replicas_by_period.get(period, 0)) for p in placements]
     whole = _mix(work, counts)
-    if work.redundancy != "n+1":
+    plan = next((w for w in base.workloads if w.name == work.name), None)
+    spare = max(work.nodes_to_lose, (plan.spare_nodes or 0) if plan is not None else 0)
+    if not spare:
         return whole
     gpus = {i.pool: round(i.accelerators / i.quantity) for i in base.items if i.pool and i.accelerators and i.quantity}
     left = whole
-    for pool in {p.pool for p, n in counts if n}:
+    for ways in combinations_with_replacement(sorted({p.pool for p, n in counts if n}), spare):
         lost = list(counts)
-        room = gpus.get(pool, 1)
-        # The worst node holds as many of the best replicas of the pool as fit on it.
-        here = sorted((i for i, (p, n) in enumerate(counts) if p.pool == pool and n), key=lambda i: -counts[i][0].rate)
-        for i in here:
-            p, n = counts[i]
-            gone = min(n, max(1, room // p.accelerators_per_replica))
-            lost[i] = (p, n - gone)
-            break
+        for pool in set(ways):
+            # The worst nodes hold as many of the best replicas of the pool as fit on them.
+            here = sorted(
+                (i for i, (p, n) in enumerate(counts) if p.pool == pool and n), key=lambda i: -counts[i][0].rate
+            )
+            for i in here[:1]:
+                p, n = counts[i]
+                gone = min(n, ways.count(pool) * max(1, gpus.get(pool, 1) // p.accelerators_per_replica))
+                lost[i] = (p, n - gone)
         left = min(left, _mix(work, lost))
     return left
 
@@ -149,7 +153,7 @@ def _first(work: Serve, placements: tuple[Placement, ...], period: str) -> str:
             near.append((p.ttft_ms / 1000 / slo.ttft, f"TTFT over {slo.ttft * 1000:g} ms ({slo.percentile})"))
         if slo.tpot is not None and p.tpot_ms is not None:
             near.append((p.tpot_ms / 1000 / slo.tpot, f"TPOT over {slo.tpot * 1000:g} ms ({slo.percentile})"))
-    lost = " after the loss of a node" if work.redundancy == "n+1" else ""
+    lost = " after the loss of a node" if work.nodes_to_lose or work.availability else ""
     if near and max(near)[0] >= TIGHT:
         return max(near)[1] + lost
     if slo.ttft is not None:

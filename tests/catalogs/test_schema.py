@@ -109,7 +109,7 @@ def test_units_stand_in_the_names_of_numbers() -> None:
         "switch_ports",
         "vcpus",
     }
-    counts |= {"stock", "min_nodes"}
+    counts |= {"stock", "min_nodes", "included_nics", "psu_count", "psu_spare"}
     units += ("_days",)
     counts |= {"accelerator_count", "year", "row", "hour_from", "hour_to"}
     own = {"hardware", "market", "places"}

@@ -7,7 +7,8 @@ How it enumerates
 -----------------
 1. options: every combination of one option per job;
 2. commitments: every combination of counts, depth first, cut off where a cap is broken or the money spent so far
-   already reaches the best plan (every amount is at least 0);
+   already reaches the best plan (every amount is at least 0, but for gear that is sold: until gear is chosen the most
+   that it could bring is taken off first);
 3. per load period: every *minimal* vector of replica counts (taking one replica away would leave demand unserved:
    more replicas than that never cost less), and for each the hourly nodes that the held ones lack, over every split among
    hourly ways; kept are the Pareto-best (objective, cash, monthly, peaks);
@@ -63,6 +64,17 @@ def pareto(states: Iterable[State], tick: Callable[[int], None]) -> list[State]:
     return kept
 
 
+def worst_loss(inst: Instance, kinds: list[int], inside: dict[int, int], nodes: int) -> int:
+    """Most that any so many nodes carry: every way to share the nodes out among pools, full nodes first."""
+    node: dict[int, int] = {}
+    for k in kinds:
+        node[inst.replicas[k].pool] = max(node.get(inst.replicas[k].pool, 0), inst.replicas[k].node_blend)
+    worst = 0
+    for lost in itertools.combinations_with_replacement(sorted(inside), nodes):
+        worst = max(worst, sum(min(inside[o], node[o] * lost.count(o)) for o in set(lost)))
+    return worst
+
+
 def serves(inst: Instance, work: int, period: int, counts: dict[int, int], share: int = SHARE_UNIT) -> bool:
     """Whether replica counts (kind -> number) serve a service in a period, with its redundancy and spot share."""
     service = inst.services[work]
@@ -78,14 +90,14 @@ def serves(inst: Instance, work: int, period: int, counts: dict[int, int], share
 
     blended = {k: inst.replicas[k].blend * n for k, n in counts.items()}
     supply = sum(blended.values())
-    if service.redundant:
-        node: dict[int, int] = {}
-        for k in kinds:
-            node[pool_of(k)] = max(node.get(pool_of(k), 0), inst.replicas[k].node_blend)
-        for o, most in node.items():
-            inside = sum(v for k, v in blended.items() if pool_of(k) == o)
-            if supply - min(inside, most) < asked(needed(demand), share):
-                return False
+    inside: dict[int, int] = {}
+    for k, v in blended.items():
+        inside[pool_of(k)] = inside.get(pool_of(k), 0) + v
+    if supply - worst_loss(inst, kinds, inside, service.redundant) < asked(needed(demand), share):
+        return False
+    for group in service.groups:
+        if sum(v for o, v in inside.items() if o not in group) < asked(needed(demand), share):
+            return False
     firm_ppm = 1_000_000 - inst.spot_share_ppm
     if firm_ppm > 0:
         firm = sum(v for k, v in blended.items() if not inst.pools[pool_of(k)].spot)
@@ -132,6 +144,8 @@ class _Search:
         inst = self.inst
         if any(len(s.demand) > 1 for s in inst.services):
             raise ValueError("only services with one bucket")
+        if any(s.ladders for s in inst.services):
+            raise ValueError("chance constraints count nodes beside replicas: see tests.solver.test_availability")
         self.periods = range(len(inst.periods))
         self.stage_of = inst.stage_of or (0,) * len(inst.periods)
         self.stages = range(max(self.stage_of) + 1)
@@ -142,12 +156,15 @@ class _Search:
         self.groups = [((o,), p.node_limit) for o, p in enumerate(inst.pools) if p.node_limit is not None]
         self.groups += [(q.pools, q.max_nodes) for q in inst.quotas]
         self.loads = [self._loads(p) for p in self.periods]
-        if any(r.replicas or r.used for r in inst.rows):
-            raise ValueError("rows over replicas and pools in use are for HiGHS")
+        if any(r.replicas or r.used or r.hourly for r in inst.rows):
+            raise ValueError("rows over replicas, hourly nodes and pools in use are for HiGHS")
         self.chosen: set[int] = set()
         self.busy: tuple[tuple[int, ...], ...] = ()
         self.counts: dict[int, int] = {}
         self.gear: dict[int, int] = {}
+        credit = [sum(min(0, self.amount(g)[j]) * g.max_count for g in inst.gear) for j in range(3)]
+        self.credit = self.spread((credit[0], credit[1], credit[2]), self.stages)
+        self.capex_credit = sum(min(0, g.capex) * g.max_count for g in inst.gear)
 
     def tick(self, steps: int = 1) -> None:
         self.steps += steps
@@ -275,7 +292,7 @@ class _Search:
         """Choose counts of commitment number `at` and later ones."""
         self.tick()
         inst = self.inst
-        if self._over(spent, capex, held, hired):
+        if self._over(self._at_best(spent), capex + self.capex_credit, held, hired):
             return
         if at == len(self.commits):
             for gear in self._gears(0, {}):
@@ -305,11 +322,15 @@ class _Search:
             hold(n)
             self.counts[self.commits[at]] = n
             now = [a + b * n for a, b in zip(spent, unit, strict=True)]
-            if self._over(now, capex + capacity.capex * n, held, hired):
+            if self._over(self._at_best(now), capex + capacity.capex * n + self.capex_credit, held, hired):
                 hold(-n)
                 break
             self._commit(at + 1, held, now, capex + capacity.capex * n, taken, hired)
             hold(-n)
+
+    def _at_best(self, spent: list[int]) -> list[int]:
+        """Money spent, less all that gear sold could bring."""
+        return [a + b for a, b in zip(spent, self.credit, strict=True)]
 
     def _gears(self, at: int, counts: dict[int, int]) -> Iterator[dict[int, int]]:
         """Every vector of gear that keeps all rows beside the commitments and jobs chosen."""

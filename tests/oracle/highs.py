@@ -6,6 +6,7 @@ whose last digit may count. What HiGHS returns is rounded and checked again in i
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import highspy
 
-from solver.instance import LOAD_UNIT, SHARE_UNIT, Instance
+from solver.instance import LOAD_UNIT, MOST_TO_LOSE, SHARE_UNIT, Instance, Ladder
 
 Terms = Mapping[int, int]
 
@@ -199,8 +200,18 @@ class _Builder:
         if demand == 0:
             return
         blended = {self.count[k, p]: inst.replicas[k].blend for k in kinds}
+        asked = _needed(demand)
         if service.redundant:
-            self._redundant(w, kinds, p, blended, _needed(demand))
+            self._survives(w, kinds, p, blended, asked, service.redundant, None)
+        if service.ladders:
+            for nodes, allowed in enumerate(self._to_lose(service.ladders, kinds, p), start=1):
+                self._survives(w, kinds, p, blended, asked, nodes, allowed)
+        for group in service.groups:
+            self._asked(
+                {v: c for (v, c), k in zip(blended.items(), kinds, strict=True) if inst.replicas[k].pool not in group},
+                w,
+                asked,
+            )
         firm_ppm = 1_000_000 - inst.spot_share_ppm
         firm = [k for k in kinds if not self._spot(k)]
         if firm_ppm <= 0 or firm == kinds:
@@ -216,22 +227,73 @@ class _Builder:
     def _spot(self, kind: int) -> bool:
         return self.inst.pools[self.inst.replicas[kind].pool].spot
 
-    def _redundant(self, w: int, kinds: list[int], p: int, blended: dict[int, int], demand: int) -> None:
-        """Supply less one node, or less the whole pool, covers demand; the big-M is exactly what would be missing."""
+    def _survives(
+        self,
+        w: int,
+        kinds: list[int],
+        p: int,
+        blended: dict[int, int],
+        demand: int,
+        nodes: int,
+        allowed: int | None,
+    ) -> None:
+        """For every way to share so many lost nodes out among pools: supply less their loss covers demand (if `allowed`)."""
         replicas = self.inst.replicas
-        for o in {replicas[k].pool for k in kinds}:
-            node = max(replicas[k].node_blend for k in kinds if replicas[k].pool == o)
-            whole = self.program.variable(1)
-            wish = next((i for i, x in enumerate(self.inst.wishes) if (x.job, x.work) == (False, w)), None)
-            outside = {self.count[k, p]: replicas[k].blend for k in kinds if replicas[k].pool != o}
-            if wish is None:
-                self.program.row({**blended, whole: node + demand}, low=demand + node)
-                self.program.row({**outside, whole: -demand}, low=0)
-                continue
-            step, rest = divmod(demand, SHARE_UNIT)
-            part = {self.kept[wish]: -rest, self.share[wish]: -step}
-            self.program.row({**blended, **part, whole: node + demand}, low=node)
-            self.program.row({**outside, **part, whole: -demand}, low=-demand)
+        pools = sorted({replicas[k].pool for k in kinds})
+        node = {o: max(replicas[k].node_blend for k in kinds if replicas[k].pool == o) for o in pools}
+        pool_of = {self.count[k, p]: replicas[k].pool for k in kinds}
+        wish = next((i for i, x in enumerate(self.inst.wishes) if (x.job, x.work) == (False, w)), None)
+        for ways in itertools.combinations_with_replacement(pools, nodes):
+            hit = sorted(set(ways))
+            # One choice per pool that is hit: all of it counts as lost, or as many full nodes.
+            whole = {o: self.program.variable(1) for o in hit}
+            for gone in itertools.chain.from_iterable(itertools.combinations(hit, n) for n in range(len(hit) + 1)):
+                loss = sum(ways.count(o) * node[o] for o in hit if o not in gone)
+                slack = demand + loss
+                terms = {v: c for v, c in blended.items() if pool_of[v] not in gone}
+                low = demand + loss
+                if wish is not None:
+                    step, rest = divmod(demand, SHARE_UNIT)
+                    terms |= {self.kept[wish]: -rest, self.share[wish]: -step}
+                    low = loss
+                for o in hit:
+                    terms[whole[o]] = -slack if o in gone else slack
+                    low -= slack if o in gone else 0
+                if allowed is not None:
+                    terms[allowed] = -slack
+                    low -= slack
+                self.program.row(terms, low=low)
+
+    def _to_lose(self, ladders: tuple[Ladder, ...], kinds: list[int], p: int) -> list[int]:
+        """Variables that say that more than 0, 1 ... nodes must be allowed to fail."""
+        inst, new, row = self.inst, self.program.variable, self.program.row
+        counts: list[int] = []
+        top = 0
+        for o in sorted({inst.replicas[k].pool for k in kinds}):
+            spans = {self.count[k, p]: inst.replicas[k].nodes for k in kinds if inst.replicas[k].pool == o}
+            most = sum(inst.replicas[k].nodes * inst.replicas[k].max_count for k in kinds if inst.replicas[k].pool == o)
+            held = {self.hold[i, p]: 1 for i, c in enumerate(inst.capacities) if c.pool == o}
+            n, few = new(most), new(1)
+            counts.append(n)
+            top += most
+            row({n: 1, **{v: -c for v, c in spans.items()}, few: most}, low=0)
+            ceiling = sum(inst.capacities[i].max_nodes for i, c in enumerate(inst.capacities) if c.pool == o)
+            row({n: 1, **{v: -c for v, c in held.items()}, few: -ceiling}, low=-ceiling)
+        depth = min(MOST_TO_LOSE, max(len(x.steps) for x in ladders))
+        allowed = [new(1) for _ in range(depth)]
+        for j in range(depth - 1):
+            row({allowed[j]: 1, allowed[j + 1]: -1}, low=0)
+        for rungs in ladders:
+            mine = [k for k in kinds if inst.replicas[k].pool in rungs.pools]
+            used = new(1)
+            for k in mine:
+                row({self.count[k, p]: 1, used: -inst.replicas[k].max_count}, high=0)
+            for j, step in enumerate(rungs.steps[: MOST_TO_LOSE + 1]):
+                terms = dict.fromkeys(counts, 1) | {used: top}
+                if j < depth:
+                    terms[allowed[j]] = -top
+                row(terms, high=step - 1 + top)
+        return allowed
 
     def _nodes(self) -> None:
         """Room on the nodes held, and limits on their number."""
@@ -371,6 +433,7 @@ class _Builder:
         for r in inst.rows:
             terms: dict[int, int] = {}
             _add(terms, {self.hold[i, 0]: f for i, f in r.commit})
+            _add(terms, {self.hold[i, p]: f for i, p, f in r.hourly})
             _add(terms, {self.pick[q]: f for q, f in r.chosen})
             _add(terms, {used[o]: f for o, f in r.used})
             _add(terms, {self.gear[g]: f for g, f in r.gear})

@@ -26,7 +26,7 @@ def test_every_name_of_the_sketch_is_read() -> None:
 
 @pytest.mark.parametrize(
     ("override", "said"),
-    [("owned.0.may_sell=true", "selling")],
+    [("owned.0.may_sell=true", "needs resale")],
 )
 def test_what_is_not_planned_for_yet_is_refused_not_ignored(override: str, said: str) -> None:
     with pytest.raises(ProblemError, match=said):

@@ -64,6 +64,7 @@ def carries(counts: tuple[int, ...], mix: dict[str, Any]) -> bool:
     highspy = pytest.importorskip("highspy")
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)  # the first use in a process sets it for all
     types = [g["name"] for g in mix["gpu_types"]]
     cells = [(g, b) for g, n in enumerate(types) for b, r in enumerate(mix["max_rps"][n]) if r]
     for _ in cells:

@@ -291,3 +291,28 @@ def test_cp_sat_equals_highs_where_several_sizes_of_request_grow(chunk: int) -> 
         compared += 1
         if compared == 8:
             return
+
+
+def test_tokens_are_those_that_come_not_those_planned_for() -> None:
+    """Month by month at 10 % growth, and hours below their level: neither is sold as served."""
+    hours = list(range(1, 25))
+    growing = {"rate": "2 req/s", "growth": "10%/mo", "calendar": {"hours": hours}}
+    result = plan(problem(growing, 6), priced(("on_demand", None, 0.0, HOUR_PRICE)))
+    tokens = result.workloads[0].tokens
+    assert tokens is not None
+    month = 2.0 * (sum(hours) / 24 / 24) * 730 * 3600
+    assert tokens.input_millions * 1e6 == pytest.approx(100 * month * sum(1.1**m for m in range(6)))
+
+
+def test_nothing_that_a_growing_plan_needs_is_left_out() -> None:
+    """Candidates with and without reductions have the same optimum."""
+    compared = 0
+    for seed in count(300_000):
+        case = random_case(seed, growing=True, redundant=False)
+        small, whole = case.instance(), case.instance(prune=False)
+        if small is None or whole is None or len(whole.stages) == 1 or len(whole.replicas) > 40:
+            continue
+        assert cp_sat(small).objective == cp_sat(whole).objective, f"seed {seed}"
+        compared += 1
+        if compared == 12:
+            return

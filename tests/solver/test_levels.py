@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems.load import LoadedProblem, load_text
-from solver.candidates.levels import MOST_LEVELS, compress, levels_of
+from solver.candidates.load_levels import MOST_LEVELS, compress, levels_of
 from solver.candidates.periods import LoadCalendar, load_calendar, load_periods, stages_of
 from tests.oracle.problems import real_catalog
 

@@ -29,7 +29,7 @@ from tests.oracle.brute import brute_force
 from tests.oracle.highs import highs_optimum
 
 HALF = DEMAND_UNIT // 2
-GEAR_RULES = ("fabric", "storage", "racks", "charges")
+GEAR_RULES = ("fabric", "storage", "racks", "charges", "operations", "sales")
 
 
 def pool(**changes: Any) -> Pool:
@@ -119,6 +119,16 @@ def redundant(*, pools: int = 1, nodes: int = 9, demand: int = DEMAND_UNIT) -> I
     )
 
 
+def survivor(nodes: int, lose: int, *, pools: int = 1, groups: tuple[tuple[int, ...], ...] = ()) -> Instance:
+    """The service of two replicas, a node of two each, on pools of so many nodes at 100, 120 ... a node."""
+    return instance(
+        pools=tuple(pool(key=f"p{o}", node_limit=nodes) for o in range(pools)),
+        capacities=tuple(way(pool=o, cost=(100 + 20 * o,), cash=(100 + 20 * o,)) for o in range(pools)),
+        services=(service(redundant=lose, groups=groups),),
+        replicas=tuple(kind(pool=o, max_count=12) for o in range(pools)),
+    )
+
+
 def spot(share_ppm: int, *, firm_nodes: int = 9) -> Instance:
     """Spot nodes at 30, firm ones at 100, one replica on each."""
     return instance(
@@ -175,6 +185,19 @@ CASES: list[tuple[str, Instance, int | None]] = [
     ("redundancy: one node on each of two pools", redundant(pools=2, nodes=1), 200),
     ("redundancy: three nodes' demand on two pools of two", redundant(pools=2, nodes=2, demand=3 * DEMAND_UNIT), 400),
     ("redundancy: four nodes' demand on two pools of two", redundant(pools=2, nodes=2, demand=4 * DEMAND_UNIT), None),
+    # n+2: any two nodes may be lost at once, of one pool or of several
+    ("redundancy: two nodes more", survivor(9, 2), 300),
+    ("redundancy: n+2, just enough nodes", survivor(3, 2), 300),
+    ("redundancy: n+2, one node too few", survivor(2, 2), None),
+    ("redundancy: n+2 on two pools", survivor(2, 2, pools=2), 320),
+    ("redundancy: n+2 on three pools of one node", survivor(1, 2, pools=3), 360),
+    ("redundancy: n+3 on three pools of one node", survivor(1, 3, pools=3), None),
+    # spread: any one group may be lost whole
+    ("spread: one group of two pools, another of one", survivor(9, 0, pools=3, groups=((0, 1), (2,))), 240),
+    ("spread: each pool a group", survivor(9, 0, pools=3, groups=((0,), (1,), (2,))), 220),
+    ("spread: just enough nodes", survivor(1, 0, pools=2, groups=((0,), (1,))), 220),
+    ("spread: all pools in one group", survivor(9, 0, pools=2, groups=((0, 1),)), None),
+    ("spread and n+2", survivor(9, 2, pools=2, groups=((0,), (1,))), 320),
     # spot share: all, half, none of the demand on spot nodes
     ("spot share: all", spot(1_000_000), 60),
     ("spot share: just half", spot(500_000), 130),
@@ -245,6 +268,7 @@ def test_every_rule_has_cases() -> None:
         "jobs",
         "schedule",  # tests.solver.test_schedule
         "redundancy",
+        "spread",
         "spot_share",
         "node_limits",
         "site_power",

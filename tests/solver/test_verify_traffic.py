@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import math
 import random
+import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -51,6 +53,7 @@ def write(path: Path, hours: int, *, gap: range = range(0), tokens: bool = False
 def folder() -> Path:
     """Files of measured traffic beside which the problems stand."""
     made = Path(mkdtemp(prefix="kitout-traffic-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
     write(made / "weeks.csv", 24 * 28)
     write(made / "gap.csv", 24 * 21, gap=range(100, 108))
     write(made / "tokens.csv", 24 * 14, tokens=True)

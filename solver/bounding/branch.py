@@ -1,0 +1,403 @@
+"""Branch and cut on node counts: the relaxation of `relaxation`, its cuts, and whole numbers of nodes by branching.
+
+Only the nodes held are whole here; replicas and loads stay continuous. The least value is therefore a lower bound of the model,
+and a point with whole nodes is a proposal: the model itself (with those nodes given) says whether it is a plan.
+
+The bound of a tree node is computed from GLOP's duals, not taken from its objective: with any y of the right signs
+sum_r y_r rhs_r + sum_j min over l_j <= x_j <= u_j of (c_j - sum_r y_r a_rj) x_j is one, less a margin for rounding.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.linear_solver import pywraplp
+
+from solver.bounding.blocks import MARGIN
+from solver.bounding.linear import Floats, Ints, Linear
+from solver.bounding.relaxation import Cut, broken_cuts
+
+WAYS = ("use_dual_simplex: true use_preprocessing: false", "use_dual_simplex: true", "use_dual_simplex: false")
+WHOLE = 1e-6
+STRONG = 6
+"""Candidates that are tried out before one is branched on, while little is known of them."""
+KNOWN = 3
+ROOT_ROUNDS = 40
+NODE_ROUNDS = 2
+MOST_CUTS = 800
+
+
+@dataclass
+class Tree:
+    """Outcome: the best proposal (nodes by hold column) with its value, and a bound for all of the columns given."""
+
+    bound: float = -math.inf
+    value: float = math.inf
+    hold: Floats | None = None
+    nodes: int = 0
+    complete: bool = False
+    cuts: list[Cut] = field(default_factory=list)
+
+
+@dataclass(order=True)
+class _Node:
+    bound: float
+    number: int
+    low: Floats = field(compare=False)
+    high: Floats = field(compare=False)
+
+
+class _Program:
+    """The linear program of all columns, kept as triplets beside GLOP's copy so that bounds can be recomputed."""
+
+    def __init__(self, lin: Linear, cutoff_scale: float) -> None:
+        self.lin, self.scale = lin, cutoff_scale
+        self.holds, self.loads, self.picks = len(lin.hold_way), len(lin.load_kind), len(lin.pick_job)
+        self.periods = len(lin.instance.periods)
+        self.cost = np.concatenate((lin.hold_cost, lin.load_cost, lin.pick_cost)) / self.scale
+        self.low = np.zeros(len(self.cost))
+        self.high = np.concatenate((lin.hold_upper, lin.load_upper, np.ones(self.picks)))
+        self.rows: list[Ints] = []
+        self.columns: list[Ints] = []
+        self.values: list[Floats] = []
+        self.rhs: list[float] = []
+        self.sense: list[int] = []  # 1: >=, -1: <=, 0: =
+        self.solver = pywraplp.Solver.CreateSolver("GLOP")
+        self.infinity = self.solver.infinity()
+        self.variables = [self.solver.NumVar(float(a), float(b), "") for a, b in zip(self.low, self.high, strict=True)]
+        goal = self.solver.Objective()
+        goal.SetMinimization()
+        for var, c in zip(self.variables, self.cost.tolist(), strict=True):
+            goal.SetCoefficient(var, c)
+        self.goal = goal
+        self.solved = False
+        self.constraints: list[pywraplp.Constraint] = []
+        self._packed: tuple[Ints, Ints, Floats, Floats, NDArray[np.int64]] | None = None
+        self._linking()
+        self._rooms()
+
+    def _add(self, columns: Ints, values: Floats, rhs: float, sense: int) -> None:
+        low = rhs if sense >= 0 else -self.infinity
+        high = rhs if sense <= 0 else self.infinity
+        row = self.solver.Constraint(low, high)
+        for c, v in zip(columns.tolist(), values.tolist(), strict=True):
+            row.SetCoefficient(self.variables[c], v)
+        self.rows.append(np.full(len(columns), len(self.rhs), np.int64))
+        self.columns.append(columns)
+        self.values.append(values)
+        self.rhs.append(rhs)
+        self.sense.append(sense)
+        self.constraints.append(row)
+        self._packed = None
+
+    def _linking(self) -> None:
+        lin = self.lin
+        parts = ((lin.hold_entries, 0), (lin.load_entries, self.holds), (lin.pick_entries, self.holds + self.loads))
+        rows = np.concatenate([e.rows for e, _ in parts])
+        columns = np.concatenate([e.columns + offset for e, offset in parts])
+        values = np.concatenate([e.values for e, _ in parts])
+        order = np.argsort(rows, kind="stable")
+        edges = np.searchsorted(rows[order], np.arange(len(lin.rhs) + 1))
+        for r in range(len(lin.rhs)):
+            mine = order[edges[r] : edges[r + 1]]
+            self._add(columns[mine], values[mine], float(lin.rhs[r]), 1 if lin.at_least[r] else -1)
+        for j in range(len(lin.instance.jobs)):
+            mine = np.flatnonzero(lin.pick_job == j) + self.holds + self.loads
+            self._add(mine, np.ones(len(mine)), 1.0, 0)
+
+    def _rooms(self) -> None:
+        lin = self.lin
+        gpus = np.array([p.gpus for p in lin.instance.pools], float)
+        weight = lin.load_gpus / gpus[lin.load_pool] if self.loads else np.zeros(0)
+        order = np.argsort(lin.load_pool * self.periods + lin.load_period, kind="stable")
+        group = (lin.load_pool * self.periods + lin.load_period)[order]
+        for g in np.unique(group).tolist():
+            o, p = divmod(g, self.periods)
+            loads = order[np.searchsorted(group, g) : np.searchsorted(group, g, side="right")]
+            there = np.flatnonzero((lin.hold_pool == o) & ((lin.hold_period < 0) | (lin.hold_period == p)))
+            columns = np.concatenate((there, loads + self.holds))
+            self._add(columns, np.concatenate((-np.ones(len(there)), weight[loads])), 0.0, -1)
+
+    def add_cut(self, cut: Cut) -> None:
+        lin = self.lin
+        loads = np.array(cut.loads, np.int64)
+        weight = lin.load_gpus[loads] / float(lin.instance.pools[cut.pool].gpus)
+        whole = float(np.sum(lin.load_upper[loads] * weight))
+        ceiling = math.ceil(whole - 1e-9)
+        r = whole - ceiling + 1
+        held = np.flatnonzero(lin.hold_pool == cut.pool)
+        held = held[(lin.hold_period[held] < 0) | (lin.hold_period[held] == cut.period)]
+        columns = np.concatenate((held, loads + self.holds))
+        # A hair of room, so that a rounded r or whole cuts off nothing.
+        self._add(columns, np.concatenate((np.full(len(held), -r), weight)), whole - r * ceiling + 1e-9, -1)
+
+    def bound_holds(self, low: Floats, high: Floats) -> None:
+        for h in np.flatnonzero((low != self.low[: self.holds]) | (high != self.high[: self.holds])).tolist():
+            self.variables[h].SetBounds(float(low[h]), float(high[h]))
+        self.low[: self.holds], self.high[: self.holds] = low, high
+
+    def solve(self, time_limit_s: float) -> int:
+        """Solve from the last basis; where that fails, anew and with presolve."""
+        status = pywraplp.Solver.ABNORMAL
+        for way in WAYS:
+            self.solver.SetSolverSpecificParametersAsString(way)
+            self.solver.SetTimeLimit(max(1, int(time_limit_s * 1000)))
+            status = self.solver.Solve()
+            if status in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.INFEASIBLE):
+                break
+        self.solved = status == pywraplp.Solver.OPTIMAL
+        return int(status)
+
+    def held(self) -> Floats:
+        return np.array([v.solution_value() for v in self.variables[: self.holds]])
+
+    def loaded(self) -> Floats:
+        return np.array([v.solution_value() for v in self.variables[self.holds : self.holds + self.loads]])
+
+    def bound(self) -> tuple[float, Floats]:
+        """A safe bound from the present duals, and the reduced costs of the nodes held."""
+        if self._packed is None:
+            self._packed = (
+                np.concatenate(self.rows),
+                np.concatenate(self.columns),
+                np.concatenate(self.values),
+                np.array(self.rhs),
+                np.array(self.sense),
+            )
+        rows, columns, values, rhs, sense = self._packed
+        y = np.array([c.dual_value() for c in self.constraints])
+        y = np.where(sense > 0, np.maximum(y, 0.0), np.where(sense < 0, np.minimum(y, 0.0), y))
+        reduced = self.cost - np.bincount(columns, values * y[rows], len(self.cost))
+        least = np.minimum(reduced * self.low, reduced * self.high)
+        magnitude = float(np.sum(np.abs(y * rhs)) + np.sum(np.abs(least)))
+        value = float(np.dot(y, rhs) + np.sum(least)) - MARGIN * magnitude + self.lin.given / self.scale
+        return value * self.scale, reduced[: self.holds] * self.scale
+
+
+class _Search:
+    def __init__(
+        self,
+        lin: Linear,
+        cutoff: float,
+        step: int,
+        deadline: float,
+        stop: Callable[[], bool],
+        on_proposal: Callable[[Floats], float | None],
+    ) -> None:
+        self.lin, self.step, self.deadline, self.stop = lin, step, deadline, stop
+        self.program = _Program(lin, max(1.0, float(np.max(lin.hold_cost, initial=1.0))))
+        self.out = Tree(value=cutoff)
+        self.known: set[tuple[int, int, tuple[int, ...]]] = set()
+        self.gain = np.zeros((2, self.program.holds))
+        self.tries = np.zeros((2, self.program.holds))
+        self.refused = math.inf  # least bound of a proposal of which the model made no plan, or a dearer one
+        self.on_proposal = on_proposal
+
+    def raised(self, bound: float) -> float:
+        """Plans cost a multiple of `step`: a bound may be raised to the next one."""
+        return bound if not math.isfinite(bound) else float(math.ceil(bound / self.step - 1e-9) * self.step)
+
+    def hopeless(self, bound: float) -> bool:
+        return self.raised(bound) >= self.out.value
+
+    def late(self) -> bool:
+        return time.monotonic() >= self.deadline or self.stop()
+
+    def purge(self) -> None:
+        """Start anew with the cuts that the present optimum leans on: rows that do nothing only cost time."""
+        program = self.program
+        if not program.solved:
+            return
+        first = len(program.constraints) - len(self.out.cuts)
+        tight = [
+            c for c, row in zip(self.out.cuts, program.constraints[first:], strict=True) if abs(row.dual_value()) > 1e-9
+        ]
+        self.program = _Program(self.lin, program.scale)
+        self.known.clear()
+        self.out.cuts.clear()
+        self.add_cuts(tight)
+
+    def add_cuts(self, cuts: Iterable[Cut]) -> int:
+        added = 0
+        for cut in cuts:
+            key = (cut.pool, cut.period, cut.loads)
+            if key not in self.known and len(self.known) < MOST_CUTS:
+                self.known.add(key)
+                self.program.add_cut(cut)
+                self.out.cuts.append(cut)
+                added += 1
+        return added
+
+    def relax(self, low: Floats, high: Floats, rounds: int) -> tuple[float, Floats, Floats] | None:
+        """Bound, nodes and reduced costs of a tree node; None where nothing better lies below it."""
+        self.program.bound_holds(low, high)
+        bound = -math.inf
+        for turn in range(rounds + 1):
+            status = self.program.solve(self.deadline - time.monotonic())
+            if status == pywraplp.Solver.INFEASIBLE:
+                return None
+            if status != pywraplp.Solver.OPTIMAL:
+                hold = np.clip(low + 0.5 * (high > low), low, high)
+                return bound, hold, np.zeros(len(low))
+            value, reduced = self.program.bound()
+            gained = value - bound
+            bound = max(bound, value)
+            if self.hopeless(bound):
+                return None
+            hold = self.program.held()
+            if turn == rounds or (turn and gained < 2e-5 * abs(bound)):
+                break
+            if not self.add_cuts(broken_cuts(self.lin, hold, self.program.loaded())):
+                break
+        return bound, hold, reduced
+
+    def branching(self, low: Floats, high: Floats, bound: float, hold: Floats) -> int | None:
+        """Column to branch on: most gained on both sides, tried out where that is not yet known."""
+        part = hold - np.floor(hold + WHOLE)
+        open_ = np.flatnonzero((part > WHOLE) & (high > low))
+        if not len(open_):
+            return None
+        mean = [float(self.gain[s].sum() / max(1.0, self.tries[s].sum())) for s in (0, 1)]
+
+        def score(h: int) -> float:
+            rates = [self.gain[s, h] / self.tries[s, h] if self.tries[s, h] else mean[s] for s in (0, 1)]
+            down, up = rates[0] * part[h], rates[1] * (1 - part[h])
+            return float(max(down, 1e-6) * max(up, 1e-6) + 1e-9 * min(part[h], 1 - part[h]))
+
+        ranked = sorted(open_.tolist(), key=lambda h: (-score(h), h))
+        unknown = [h for h in ranked if min(self.tries[0, h], self.tries[1, h]) < KNOWN][:STRONG]
+        for h in unknown:
+            if self.late():
+                break
+            for side in (0, 1):
+                a, b = low.copy(), high.copy()
+                if side == 0:
+                    b[h] = math.floor(hold[h])
+                else:
+                    a[h] = math.floor(hold[h]) + 1
+                found = self.relax(a, b, 0)
+                rise = (
+                    (self.out.value if math.isfinite(self.out.value) else bound * 1.01) - bound
+                    if found is None
+                    else found[0] - bound
+                )
+                width = part[h] if side == 0 else 1 - part[h]
+                self.gain[side, h] += max(rise, 0.0) / width
+                self.tries[side, h] += 1
+        return int(max(open_.tolist(), key=lambda h: (score(h), -h)))
+
+    def propose(self, hold: Floats, bound: float) -> None:
+        """A point with whole nodes: take it if the model makes a plan of it."""
+        value = self.on_proposal(np.round(hold))
+        if value is None or self.raised(bound) < value:
+            # A better plan with these nodes is not ruled out by what is known.
+            self.refused = min(self.refused, bound)
+        if value is not None and value < self.out.value:
+            self.out.value, self.out.hold = value, np.round(hold)
+
+
+def branch(
+    lin: Linear,
+    *,
+    cutoff: float,
+    step: int,
+    time_limit_s: float,
+    on_proposal: Callable[[Floats], float | None],
+    cuts: Iterable[Cut] = (),
+    on_bound: Callable[[float], None] = lambda bound: None,
+    stop: Callable[[], bool] = lambda: False,
+    node_limit: int | None = None,
+) -> Tree:
+    """Minimise over whole node counts.
+
+    Parameters
+    ----------
+    cutoff
+        Only values below it are of interest.
+    step
+        Every plan costs a multiple of it [objective's integers].
+    on_proposal
+        Told a point with whole nodes; gives the value of the plan made of it, or None where none could be made. Below a
+        refused point nothing is searched: its bound is the tree's from then on.
+    cuts
+        Known to be useful.
+
+    Returns
+    -------
+    Tree
+        `bound`: no plan within these columns is better than min(bound, cutoff); `complete`: the tree was searched to its end.
+    """
+    search = _Search(lin, cutoff, step, time.monotonic() + time_limit_s, stop, on_proposal)
+    search.add_cuts(cuts)
+    out = search.out
+    heap: list[_Node] = [_Node(-math.inf, 0, np.zeros(len(lin.hold_way)), lin.hold_upper.copy())]
+    number = 0
+    node: _Node | None = None
+    told = -math.inf
+    while heap or node is not None:
+        if search.late() or (node_limit is not None and out.nodes >= node_limit):
+            break
+        if node is None:
+            node = heapq.heappop(heap)
+        if search.hopeless(node.bound):
+            node = None
+            continue
+        lowest = min([node.bound, *([heap[0].bound] if heap else []), search.refused])
+        if lowest > told:
+            told = lowest
+            on_bound(search.raised(lowest))
+        out.nodes += 1
+        found = search.relax(node.low, node.high, ROOT_ROUNDS if out.nodes == 1 else NODE_ROUNDS)
+        if found is None:
+            node = None
+            continue
+        if out.nodes == 1:
+            search.purge()
+        bound, hold, reduced = found
+        bound = max(bound, node.bound)
+        low, high = _tightened(node.low, node.high, hold, reduced, bound, out.value, search.step)
+        h = search.branching(low, high, bound, hold)
+        if h is None:
+            search.propose(hold, bound)
+            node = None
+            continue
+        children = []
+        for side in (0, 1):
+            a, b = low.copy(), high.copy()
+            if side == 0:
+                b[h] = math.floor(hold[h])
+            else:
+                a[h] = math.floor(hold[h]) + 1
+            number += 1
+            children.append(_Node(bound, number, a, b))
+        # Dive where the part lies; the other side waits.
+        up = hold[h] - math.floor(hold[h]) >= 0.5
+        node, other = (children[1], children[0]) if up else (children[0], children[1])
+        heapq.heappush(heap, other)
+    out.complete = not heap and node is None
+    waiting = [n.bound for n in heap] + ([node.bound] if node is not None else [])
+    out.bound = search.raised(min([out.value, search.refused, *waiting]))
+    return out
+
+
+def _tightened(
+    low: Floats, high: Floats, hold: Floats, reduced: Floats, bound: float, best: float, step: int
+) -> tuple[Floats, Floats]:
+    """Counts that would raise the bound beyond the best value are out of range (for counts that stand at a limit)."""
+    if not math.isfinite(best):
+        return low, high
+    room = max(0.0, best - step - bound) * (1 + 1e-9) + 1e-6
+    low, high = low.copy(), high.copy()
+    for h in np.flatnonzero(np.abs(reduced) > 1e-6).tolist():
+        reach = math.floor(room / abs(reduced[h]) + 1e-6)
+        if reduced[h] > 0 and hold[h] <= low[h] + WHOLE:
+            high[h] = min(high[h], low[h] + reach)
+        elif reduced[h] < 0 and hold[h] >= high[h] - WHOLE:
+            low[h] = max(low[h], high[h] - reach)
+    return low, high

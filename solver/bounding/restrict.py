@@ -1,0 +1,97 @@
+"""An instance without some of its pools, and the way back of a plan's values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from solver.instance import Instance, Terms
+from solver.search import Values
+
+
+@dataclass(frozen=True)
+class Part:
+    """A smaller instance; `capacities[i]` is the number in the whole one of its i-th capacity, and so on."""
+
+    whole: Instance
+    instance: Instance
+    pools: tuple[int, ...]
+    capacities: tuple[int, ...]
+    replicas: tuple[int, ...]
+    options: tuple[int, ...]
+
+    def widened(self, values: Values) -> Values:
+        """Values of the whole instance: zero for everything left out."""
+        periods = range(len(self.whole.periods))
+        commit = {i: 0 for i, c in enumerate(self.whole.capacities) if c.commit}
+        commit.update({self.capacities[i]: n for i, n in values.commit.items()})
+        hourly = {(i, p): 0 for i, c in enumerate(self.whole.capacities) if not c.commit for p in periods}
+        hourly.update({(self.capacities[i], p): n for (i, p), n in values.hourly.items()})
+        replicas = {(k, p): 0 for k in range(len(self.whole.replicas)) for p in periods}
+        replicas.update({(self.replicas[k], p): n for (k, p), n in values.replicas.items()})
+        load = {
+            (k, b, p): 0
+            for k, r in enumerate(self.whole.replicas)
+            if len(self.whole.services[r.work].demand) > 1
+            for b in range(len(self.whole.services[r.work].demand))
+            for p in periods
+        }
+        load.update({(self.replicas[k], b, p): n for (k, b, p), n in values.load.items()})
+        chosen = dict.fromkeys(range(len(self.whole.options)), 0)
+        chosen.update({self.options[q]: n for q, n in values.chosen.items()})
+        return replace(values, commit=commit, hourly=hourly, replicas=replicas, load=load, chosen=chosen)
+
+    def narrowed(self, values: Values) -> Values | None:
+        """Values of the part; None where the plan uses something that was left out."""
+        c = {j: i for i, j in enumerate(self.capacities)}
+        k = {j: i for i, j in enumerate(self.replicas)}
+        q = {j: i for i, j in enumerate(self.options)}
+        lost = any(n and i not in c for i, n in values.commit.items())
+        lost |= any(n and i not in c for (i, _), n in values.hourly.items())
+        lost |= any(n and i not in q for i, n in values.chosen.items())
+        lost |= any(n and i not in k for (i, _), n in values.replicas.items())
+        if lost:
+            return None
+        return replace(
+            values,
+            commit={c[i]: n for i, n in values.commit.items() if i in c},
+            hourly={(c[i], p): n for (i, p), n in values.hourly.items() if i in c},
+            replicas={(k[i], p): n for (i, p), n in values.replicas.items() if i in k},
+            load={(k[i], b, p): n for (i, b, p), n in values.load.items() if i in k},
+            chosen={q[i]: n for i, n in values.chosen.items() if i in q},
+        )
+
+
+def _kept(terms: Terms, numbers: Sequence[int]) -> Terms:
+    """Terms of what is kept, in its new numbers; the rest is zero."""
+    number = {j: i for i, j in enumerate(numbers)}
+    return tuple((number[j], factor) for j, factor in terms if j in number)
+
+
+def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | None = None) -> Part:
+    """The instance with only these pools and all gear, and of the options of jobs only these (all on the pools where not given)."""
+    kept = tuple(sorted(set(pools)))
+    number = {o: n for n, o in enumerate(kept)}
+    capacities = tuple(i for i, c in enumerate(inst.capacities) if c.pool in number)
+    replicas = tuple(k for k, r in enumerate(inst.replicas) if r.pool in number)
+    wanted = range(len(inst.options)) if options is None else sorted(set(options))
+    chosen = tuple(q for q in wanted if inst.options[q].pool in number)
+    small = replace(
+        inst,
+        pools=tuple(inst.pools[o] for o in kept),
+        capacities=tuple(replace(inst.capacities[i], pool=number[inst.capacities[i].pool]) for i in capacities),
+        replicas=tuple(replace(inst.replicas[k], pool=number[inst.replicas[k].pool]) for k in replicas),
+        options=tuple(replace(inst.options[q], pool=number[inst.options[q].pool]) for q in chosen),
+        quotas=tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in inst.quotas),
+        rows=tuple(
+            replace(
+                row,
+                commit=_kept(row.commit, capacities),
+                chosen=_kept(row.chosen, chosen),
+                used=_kept(row.used, kept),
+                replicas=_kept(row.replicas, replicas),
+            )
+            for row in inst.rows
+        ),
+    )
+    return Part(inst, small, kept, capacities, replicas, chosen)

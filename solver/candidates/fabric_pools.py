@@ -1,0 +1,99 @@
+"""Pools on own sites with a slimmer network: the same servers on leaves with fewer ports upward than down.
+
+Oversubscription is a choice for training: fewer spines and cables against slower exchange between nodes that do not hang on
+one leaf. The servers are the same, the fabric another, so each choice is a pool of its own.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.schema import Finetune, Pretrain, Problem
+from solver.candidates.frames import CAPACITY_COLUMNS, Pools, typed_capacity, typed_pools
+from solver.candidates.terms import trusted
+
+OVERSUBSCRIPTION = 2.0
+"""Ratio that is offered beside a fabric that does not block."""
+IDLE_RDMA = "no work spans nodes there: the same server with plain NICs does"
+SWITCH_FIGURES = ("switch_ports", "switch_price_usd", "switch_power_w", "cable_price_usd")
+
+
+def with_oversubscription(found: Pools, problem: Problem, catalog: Catalog) -> Pools:
+    """Add each pool whose network carries training between nodes once more, on leaves of `OVERSUBSCRIPTION` : 1.
+
+    Only where some workload trains: what serves on several nodes stays on few of them.
+    """
+    trains = any(isinstance(w, Pretrain | Finetune) for w in problem.workloads)
+    radix = catalog.network.select("network", radix="switch_ports")
+    down = (pl.col("radix") * OVERSUBSCRIPTION / (OVERSUBSCRIPTION + 1) + 1e-9).floor().cast(pl.Int64)
+    slim = (
+        found.pools.filter(pl.lit(trains) & pl.col("rdma").fill_null(False) & (pl.col("nic_count") > 0))
+        .join(radix, on="network", how="inner")
+        .filter(pl.col("radix") >= OVERSUBSCRIPTION + 1)
+        .rechunk()
+        .with_columns(
+            whole=pl.col("pool"),
+            pool=pl.format("{}/{}:1", "pool", pl.lit(f"{OVERSUBSCRIPTION:g}")),
+            oversubscription=pl.lit(OVERSUBSCRIPTION),
+            leaf_nodes=down // pl.col("nic_count"),
+        )
+    )
+    ways = slim.select("whole", renamed="pool").join(found.capacity, left_on="whole", right_on="pool", how="inner")
+    capacity = ways.with_columns(pool=pl.col("renamed")).select(CAPACITY_COLUMNS)
+    return Pools(
+        pl.concat([found.pools, typed_pools(slim)]),
+        pl.concat([found.capacity, typed_capacity(capacity)]),
+        found.dropped,
+    )
+
+
+def narrowed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Make network_gbps what nodes have between them: their share of the uplinks where they do not hang on one leaf.
+
+    `frame` has nodes, network_gbps, oversubscription and leaf_nodes (nodes that one leaf takes); port_gbps is added and keeps
+    the speed of the NICs [Gb/s].
+    """
+    wide = pl.col("oversubscription").is_null() | (pl.col("nodes") <= pl.col("leaf_nodes").fill_null(0))
+    return frame.with_columns(
+        port_gbps=pl.col("network_gbps"),
+        network_gbps=pl.when(wide).then("network_gbps").otherwise(pl.col("network_gbps") / pl.col("oversubscription")),
+    )
+
+
+def with_outdoes(pools: pl.DataFrame, problem: Problem, catalog: Catalog) -> pl.DataFrame:
+    """Add outdoes: networks whose switches and cables a pool's own network equals or beats, joined by ";" (null: none).
+
+    A switch has as many ports, costs and draws no more, and so does a cable; all of them are known and trusted.
+    """
+    known = catalog.network.filter(trusted("confidence", problem.policy.min_confidence)).select(
+        "network", *SWITCH_FIGURES
+    )
+    known = known.drop_nulls()
+    pairs = known.join(known, how="cross", suffix="_b").filter(
+        (pl.col("network") != pl.col("network_b"))
+        & (pl.col("switch_ports") >= pl.col("switch_ports_b"))
+        & pl.all_horizontal(pl.col(c) <= pl.col(f"{c}_b") for c in SWITCH_FIGURES if c != "switch_ports")
+    )
+    listed = pairs.sort("network", "network_b").group_by("network", maintain_order=True)
+    return pools.join(listed.agg(outdoes=pl.col("network_b").str.join(";")), on="network", how="left")
+
+
+def idle_rdma(pools: pl.DataFrame, *rows: pl.DataFrame) -> pl.DataFrame:
+    """Work and pool of rows that only differ from those of a sister pool in NICs that join nodes nobody joins.
+
+    RDMA is for work that spans nodes. A server that is built with such NICs and has none of it is left out for a work that
+    the same server does with plain ones, no smaller drives included.
+    """
+    some = [f.select("work", "pool", "nodes") for f in rows if not f.is_empty()]
+    if not some:
+        return pl.DataFrame(schema={"work": pl.String, "pool": pl.String})
+    held = pl.concat(some, how="vertical_relaxed").group_by("work", "pool").agg(pl.col("nodes").max())
+    server = ["site", "offer", "power_limit_w"]
+    built = pools.filter(pl.col("network").is_not_null() & ~pl.col("complete").fill_null(False))
+    held = held.join(built.select("pool", "rdma", "nvme_tb", *server), on="pool", how="inner")
+    spans = (pl.col("nodes") > 1).any().over("pool")
+    idle = held.filter(pl.col("rdma") & ~spans)
+    sisters = held.filter(~pl.col("rdma")).select("work", *server, sister_tb="nvme_tb")
+    both = idle.join(sisters, on=["work", *server], how="inner", nulls_equal=True)
+    return both.filter(pl.col("sister_tb") >= pl.col("nvme_tb")).select("work", "pool").unique(maintain_order=True)

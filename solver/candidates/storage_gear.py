@@ -1,0 +1,110 @@
+"""Storage tiers as gear: each class of data on one tier at one place, and tiers with the room and speed for all of it.
+
+Per tier t with G units: sum size y <= room G, sum reading <= speed G (or a fixed speed), the same for writing and
+operations, and G at least the smallest size sold as soon as anything lies there.
+"""
+
+from __future__ import annotations
+
+import math
+
+from solver.candidates.gear import GearContext, GearOption, Made
+from solver.candidates.storage_needs import DataNeed
+from solver.candidates.storage_place import Loads, Placing, Prices, drive_rows
+from solver.candidates.storage_tiers import SPEED, Tier, egress_prices, open_providers, open_site, storage_tiers
+from solver.candidates.storage_use import Book, Sum, gear, plus, times, uses
+
+
+def storage_gear(context: GearContext) -> Made:
+    """Options and rules of all data of the problem; nothing where it has none."""
+    needs = context.found.data
+    if not needs:
+        return [], []
+    problem, catalog = context.found.problem, context.catalog
+    tiers = storage_tiers(problem, catalog)
+    book = Book(context)
+    using = uses(book)
+    link = math.floor(catalog.assumption("link_between_places_gb_s") * SPEED + 1e-6)
+    prices = Prices(egress_prices(problem, catalog), link)
+    loads = {t.key: Loads(t) for t in tiers}
+    placings: dict[str | None, list[Placing]] = {}
+    for need in needs:
+        places = open_places(context, need, tiers)
+        mine = [load for load in loads.values() if load.tier.place in places]
+        use = None if need.work is None else using[need.work]
+        placing = Placing(book, need, use, mine, prices)
+        placing.add()
+        placings.setdefault(need.work, []).append(placing)
+    for name, use in using.items():
+        drive_rows(book, use, placings[name])
+    draw = catalog.assumption("host_draw_share")
+    for load in loads.values():
+        if load.users:
+            _tier(book, load, draw)
+    return list(book.options.values()), book.rules
+
+
+def open_places(context: GearContext, need: DataNeed, tiers: list[Tier]) -> set[str]:
+    """Places where the class may be kept: where it must be, or where its work's own limits allow."""
+    problem = context.found.problem
+    countries, tags = problem.limits.countries, problem.limits.compliance
+    if need.country is not None:
+        countries = _both(countries, (need.country,))
+    if need.work is not None:
+        work = next(w for w in problem.workloads if w.name == need.work)
+        countries = _both(countries, work.countries)
+        tags = (*tags, *work.compliance)
+    providers = open_providers(problem, context.catalog, countries, tags)
+    sites = {s.name for s in problem.sites if open_site(s, countries, tags)}
+    if need.site is not None:
+        return {t.place for t in tiers if t.site == need.site}
+    return {t.place for t in tiers if (t.site in sites if t.site is not None else t.place_name in providers)}
+
+
+def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Countries in both lists; None allows all."""
+    if one is None or other is None:
+        return other if one is None else one
+    return tuple(c for c in one if c in other)
+
+
+def _tier(book: Book, load: Loads, draw: float) -> None:
+    """The units of one tier, and what they hold."""
+    tier = load.tier
+    units = book.hold(
+        GearOption(
+            key=tier.key,
+            kind="storage",
+            item=tier.name,
+            site=tier.site,
+            place=tier.place_name,
+            max_count=load.units + tier.least_units,
+            price=tier.price,
+            monthly=tier.monthly,
+            it_w=tier.watts,
+            draw_w=tier.watts * draw,
+            unit="TB",
+            per_unit=tier.unit_tb,
+            pieces=0,
+            as_of=tier.as_of,
+            confidence=tier.confidence,
+            source=tier.source,
+        )
+    )
+    book.row(load.size, gear(units, -tier.unit_gb), high=0)
+    if tier.least_units > 1:
+        for user in load.users:
+            book.row(gear(user, tier.least_units), gear(units, -1), high=0)
+    for asked, fixed in ((load.read, tier.read_gb_s), (load.write, tier.write_gb_s)):
+        _speed(book, asked, units, tier.unit_speed, None if fixed is None else math.floor(fixed * SPEED + 1e-6))
+    _speed(book, load.iops, units, tier.unit_iops, None if tier.iops is None else math.floor(tier.iops))
+
+
+def _speed(book: Book, asked: Sum, units: str, grows: int, fixed: int | None) -> None:
+    """Speed that grows with size, or that is what it is."""
+    if not any(asked.values()):
+        return
+    if grows:
+        book.row(plus(asked, times(-grows, gear(units))), high=0)
+    else:
+        book.row(asked, high=fixed or 0)

@@ -1,0 +1,81 @@
+"""What a watt less of a server's nameplate is worth in a plan: decides which dearer but leaner builds are looked at."""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+
+from catalogs.catalog import Catalog
+from problems.schema import Problem
+from solver.candidates.frames import fx_rates
+from solver.candidates.money import held_money, money_terms, site_frame
+from solver.candidates.periods import load_calendar, load_periods, stages_of
+from solver.candidates.rack_gear import circuit_watts
+from solver.candidates.tariff import with_tariff
+from solver.candidates.terms import assumption
+
+SAFETY = 1.01
+"""Room for the rounding of amounts to whole cents."""
+
+
+def watts_scarce(problem: Problem) -> bool:
+    """True where watts are limited or the aim: then no money says what one is worth."""
+    return (
+        problem.objective in ("power", "carbon")
+        or problem.limits.power is not None
+        or any(s.power is not None or s.it_power is not None for s in problem.sites)
+        or any(s.racks is not None or s.circuits for s in problem.sites)
+    )
+
+
+def fits_more(problem: Problem, key: list[str]) -> pl.Expr:
+    """True for a build of which more fit a rack or a circuit than of any cheaper one with the same `key` (rows by price)."""
+    most = [s.racks.power for s in problem.sites if s.racks is not None and s.racks.power is not None]
+    most += [circuit_watts(c) for s in problem.sites for c in s.circuits]
+    fits = [(pl.lit(w) / pl.col("nameplate_w")).floor() for w in most]
+    more = [fit > fit.cum_max().shift(1).over(key) for fit in fits]
+    return pl.any_horizontal(pl.lit(False), *(m.fill_null(False) for m in more))
+
+
+def largest_node_w(problem: Problem) -> float:
+    """Most that one server may draw at the site that allows most, by the limits of the problem [W of IT]."""
+    sites = [
+        min(
+            s.it_power or math.inf,
+            (s.power or math.inf) / (s.pue or 1.0),
+            problem.limits.power or math.inf,
+        )
+        for s in problem.sites
+    ]
+    return max(sites, default=math.inf)
+
+
+def most_per_watt(problem: Problem, catalog: Catalog) -> float:
+    """Dollars of purchase price that one watt of a server's nameplate can be worth over the horizon, at most [USD/W].
+
+    Money is linear in a machine's price and watts, so the exchange rate follows from the bill of one dollar and of one watt.
+    Limits of watts are not looked at, nor racks and circuits (see `fits_more`).
+    """
+    calendar, stages = load_calendar(problem, catalog), stages_of(problem)
+    periods = load_periods(problem, calendar, stages)
+    sites = with_tariff(site_frame(problem, catalog)[0], problem, catalog, calendar, periods)
+    if sites.is_empty():
+        return math.inf
+    # Of a host's nameplate a share is drawn around the clock.
+    units = pl.DataFrame(
+        {"price": [1.0, 0.0], "it_w": [0.0, 1.0], "idle_w": [0.0, assumption(catalog, "host_draw_share")]}
+    ).with_columns(part_class=pl.lit("server"), once=pl.lit(0.0), monthly=pl.lit(0.0))
+    bill = held_money(sites.join(units, how="cross"), problem, catalog, money_terms(problem, periods, stages, calendar))
+    measures = ["held_cost", "held_cash"]
+    if problem.limits.budget.monthly is not None:
+        measures.append("held_monthly")
+    dollar, watt = (bill.filter(pl.col("it_w") == w).sort("site").select(measures) for w in (0.0, 1.0))
+    ratios = [
+        other / one if one > 0 else math.inf
+        for name in measures
+        for one, other in zip(dollar[name], watt[name], strict=True)
+        if other > 0
+    ]
+    usd = fx_rates(catalog, problem.currency).filter(pl.col("price_currency") == "USD")["rate_to_problem"]
+    return max(ratios, default=0.0) * SAFETY / float(usd[0]) if usd.len() else math.inf

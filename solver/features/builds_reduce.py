@@ -1,0 +1,79 @@
+"""Builds that another build equals or beats in everything that a requirement level, a room or a bill asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from solver.features.parts import HOST_NEEDS, undominated
+
+ALIKE = (
+    "site",
+    "accelerator",
+    "gpus",
+    "deployment_mode",
+    "complete",
+    "cooling",
+    "network",
+    "nic_count",
+    "network_gbps",
+    "rdma",
+)
+
+
+def unbeaten(
+    builds: pl.DataFrame, levels: pl.DataFrame, accelerators: pl.DataFrame, also_alike: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Builds less those for which another with the same cards and NICs can stand in.
+
+    One stands in for another that costs and draws no less, if it meets every need of a level that the other meets: what a
+    machine has beyond the needs counts for nothing, as nothing asked for it.
+
+    Parameters
+    ----------
+    builds : pl.DataFrame
+        `ALIKE`, price_usd, nameplate_w [W], cores, ram_gib, nvme_tb, nvme_gb_s and `pool`, a name of each row.
+    levels : pl.DataFrame
+        As `solver.features.parts.LEVEL_SCHEMA`.
+    accelerators : pl.DataFrame
+        accelerator, memory_gib.
+    also_alike : sequence of str
+        More columns in which one and the other must be equal.
+    """
+    alike = (*ALIKE, *also_alike)
+    kinds = builds.select("accelerator", "gpus").unique(maintain_order=True)
+    needs = (
+        kinds.join(accelerators.select("accelerator", "memory_gib"), on="accelerator", how="left")
+        .join(levels.select(list(HOST_NEEDS)).unique(maintain_order=True), how="cross")
+        .select(
+            "accelerator",
+            "gpus",
+            "nvme_tb",
+            "nvme_gb_s",
+            cores=pl.max_horizontal("cores_min", pl.col("cores_per_gpu") * pl.col("gpus")),
+            ram_gib=pl.max_horizontal(
+                pl.col("ram_ratio") * pl.col("memory_gib") * pl.col("gpus"), pl.col("ram_min_gib")
+            ),
+        )
+    )
+    have = ("cores", "ram_gib", "nvme_tb", "nvme_gb_s")
+    missed = (
+        builds.select("pool", "accelerator", "gpus", *have)
+        .join(needs, on=["accelerator", "gpus"], how="left", suffix="_need")
+        .group_by("pool")
+        # Needs of one kind are ordered, so their number says which are met. What is not known meets nothing.
+        .agg(
+            (~(pl.col(c) >= pl.col(f"{c}_need")).fill_null(False)).sum().cast(pl.Int64).alias(f"missed_{c}")
+            for c in have
+        )
+    )
+    marked = (
+        builds.join(missed, on="pool", how="left")
+        # Null equals null here: two machines of which a figure is not told are alike in it.
+        .with_columns(pl.col(c).cast(pl.String).fill_null("").alias(f"alike_{c}") for c in alike)
+        .sort("price_usd", "nameplate_w", "pool")
+    )
+    lower = ["price_usd", "nameplate_w", *(f"missed_{c}" for c in have)]
+    best = undominated(marked, [f"alike_{c}" for c in alike], lower)["pool"]
+    return builds.filter(pl.col("pool").is_in(best.implode()))

@@ -1,0 +1,340 @@
+"""Search in stages where a plain model is slow: bound first, then few pools, then all that a better plan could use.
+
+1. The linear relaxation with cuts gives a bound within moments and a price for every pool (`bounding`).
+2. Branch and cut over node counts, on the pools nearest to paying first, then on all that the incumbent leaves. Every point
+   with whole nodes is handed to the model, which makes a plan of it (or not): no plan is ever taken from floating point.
+3. What is left open goes to CP-SAT, on the pools that are left, with the cuts, the hint and the bound.
+
+Pools are left out for good only where holding a node of them costs strictly more than the incumbent allows.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from solver.bounding.branch import branch
+from solver.bounding.linear import Floats, Ints, Linear, linear, narrow
+from solver.bounding.relaxation import Cut, Relaxed, cut_in_integers, relax
+from solver.bounding.restrict import Part, restricted
+from solver.instance import Instance
+from solver.model import PlanModel, build_model
+from solver.plan import Status, StopReason
+from solver.search import PATIENCE, Found, Values, relative_gap, run
+
+Progress = Callable[[float | None, float | None], None]
+RELAX_SHARE = 0.3
+TREE_SHARE = 0.7
+"""Shares of the time limit by whose end the relaxation and the tree must be done."""
+FEW_POOLS = 30
+PROPOSAL_S = 2.0
+ROUNDS = (60, 200, 600)
+"""Tree nodes in the first rounds on few pools."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How to search: limits, threads, and who is told."""
+
+    time_limit_s: float
+    gap: float
+    workers: int
+    seed: int
+    log: bool = False
+    stop: threading.Event | None = None
+    on_progress: Progress = lambda best, bound: None
+
+
+@dataclass
+class _State:
+    """What is known so far."""
+
+    inst: Instance
+    how: How
+    started: float
+    bound: float = -math.inf
+    objective: int | None = None
+    values: Values | None = None
+    first_s: float | None = None
+    step: int = 1
+    size: tuple[int, int] = (0, 0)
+    cuts: list[Cut] = field(default_factory=list)
+
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    def left(self, share: float = 1.0) -> float:
+        return share * self.how.time_limit_s - self.elapsed()
+
+    def stopped(self) -> bool:
+        return self.how.stop is not None and self.how.stop.is_set()
+
+    def raise_bound(self, bound: float) -> None:
+        if not math.isfinite(bound):
+            return
+        bound = math.ceil(bound / self.step - 1e-9) * self.step
+        if self.objective is not None:
+            bound = min(bound, self.objective)
+        if bound > self.bound:
+            self.bound = bound
+            self.how.on_progress(self.objective, self.bound)
+
+    def take(self, objective: int, values: Values) -> None:
+        if self.objective is None or objective < self.objective:
+            self.objective, self.values = objective, values
+            if self.first_s is None:
+                self.first_s = self.elapsed()
+            self.how.on_progress(objective, self.bound if math.isfinite(self.bound) else None)
+
+    def proved(self) -> bool:
+        return self.objective is not None and self.bound >= self.objective
+
+    def enough(self) -> bool:
+        """The asked gap is reached and the time for a full proof is over, or the proof is there."""
+        if self.proved():
+            return True
+        gap = relative_gap(self.objective, self.bound if math.isfinite(self.bound) else None)
+        return gap is not None and gap <= self.how.gap and self.elapsed() >= PATIENCE * self.how.time_limit_s
+
+    def over(self) -> bool:
+        return self.left() <= 0 or self.stopped() or self.enough()
+
+
+def staged(inst: Instance, how: How) -> Found | None:
+    """Minimise an instance in stages; None where its objective is no sum over columns (then the plain search is all there is)."""
+    started = time.monotonic()
+    lin = linear(inst) if simple(inst) else None
+    if lin is None:
+        return None
+    state = _State(inst, how, started, step=cost_step(inst))
+    relaxed = relax(lin, state.left(RELAX_SHARE), state.raise_bound, state.stopped)
+    state.cuts = relaxed.cuts
+    if relaxed.priced is not None and not state.over():
+        _tree(state, lin, relaxed)
+    if not state.over():
+        _rest(state, lin, relaxed)
+    return _found(state)
+
+
+def simple(inst: Instance) -> bool:
+    """Nothing beside nodes, one stage, no hours of the week, nothing left out: what columns of pools can stand for."""
+    return not (inst.gear or inst.rows or inst.runs or inst.wishes or len(inst.stages) > 1)
+
+
+def cost_step(inst: Instance) -> int:
+    """Greatest number of which every plan's objective is a multiple."""
+    part = inst.objective
+    step = 0
+    for c in inst.capacities:
+        step = math.gcd(step, *getattr(c, part))
+    for r in inst.replicas:
+        step = math.gcd(step, *getattr(r, part))
+    for o in inst.options:
+        step = math.gcd(step, getattr(o, part))
+    for g in inst.gear:
+        step = math.gcd(step, getattr(g, part))
+    return max(step, 1)
+
+
+def _usable(state: _State, relaxed: Relaxed) -> Ints:
+    """Pools of which a plan better than the incumbent could hold a node."""
+    assert relaxed.priced is not None
+    if state.objective is None:
+        return np.arange(len(state.inst.pools))
+    return np.flatnonzero(relaxed.priced.penalty <= state.objective - relaxed.priced.bound)
+
+
+def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """Branch and cut, on few pools until the incumbent leaves few."""
+    assert relaxed.priced is not None
+    order = np.argsort(relaxed.priced.penalty, kind="stable")
+    held = relaxed.support
+    few = np.unique(np.concatenate((held, order[: max(FEW_POOLS, 2 * len(held))])))
+    turn = 0
+    while not state.over() and state.left(TREE_SHARE) > 0:
+        usable = _usable(state, relaxed)
+        whole = len(usable) <= 1.5 * len(few) or turn >= len(ROUNDS)
+        pools = usable if whole else few[np.isin(few, usable)]
+        part = narrow(lin, pools)
+        crowd = [len(pools)]
+
+        def proposal(hold: Floats, part_holds: Ints = part.holds) -> float | None:
+            full = np.zeros(len(lin.hold_way))
+            full[part_holds] = hold
+            return _plan_of(state, lin, full)
+
+        def shrunk(whole: bool = whole, crowd: list[int] = crowd) -> bool:
+            """A better incumbent leaves so few pools that starting anew is worth it."""
+            if state.stopped() or state.enough():
+                return True
+            return whole and len(_usable(state, relaxed)) <= 0.8 * crowd[0]
+
+        tree = branch(
+            part.lin,
+            cutoff=math.inf if state.objective is None else state.objective,
+            step=state.step,
+            time_limit_s=max(0.0, state.left(TREE_SHARE)),
+            on_proposal=proposal,
+            cuts=_mapped(state.cuts, part.loads),
+            on_bound=state.raise_bound if whole else lambda bound: None,
+            stop=shrunk,
+            node_limit=None if whole else ROUNDS[turn],
+        )
+        _remember(state, [replace(c, loads=tuple(part.loads[list(c.loads)].tolist())) for c in tree.cuts])
+        if whole:
+            # Pools left out would make a plan at least as dear as the incumbent, which `raise_bound` keeps to.
+            state.raise_bound(tree.bound)
+            if tree.complete or state.over() or len(_usable(state, relaxed)) > 0.8 * crowd[0]:
+                return
+        turn += 1
+
+
+def _remember(state: _State, cuts: list[Cut]) -> None:
+    """Keep the cuts of the last tree: they are those that its optimum leant on, and what came after."""
+    if cuts:
+        state.cuts = cuts
+
+
+def _mapped(cuts: list[Cut], loads: Ints) -> list[Cut]:
+    """Cuts whose columns all are in a part, in the part's numbers."""
+    number = {int(j): i for i, j in enumerate(loads)}
+    return [replace(c, loads=tuple(number[f] for f in c.loads)) for c in cuts if all(f in number for f in c.loads)]
+
+
+def _plan_of(state: _State, lin: Linear, hold: Floats) -> float | None:
+    """Value of the plan that the model makes of given node counts; None where it finds none."""
+    inst = state.inst
+    part = restricted(inst, np.unique(lin.hold_pool[hold > 0.5]).tolist() + _option_pools(inst))
+    built = build_model(part.instance)
+    number = {j: i for i, j in enumerate(part.capacities)}
+    var = built.context.variables
+    for h, count in enumerate(hold.tolist()):
+        i = int(lin.hold_way[h])
+        if i in number:
+            at = int(lin.hold_period[h])
+            held = var.commit[number[i]] if at < 0 else var.hourly[number[i], at]
+            built.model.add(held == round(count))
+    found = run(
+        built,
+        time_limit_s=min(PROPOSAL_S, max(0.05, state.left())),
+        gap=0.0,
+        workers=1,
+        seed=state.how.seed,
+        stop=state.how.stop,
+    )
+    if found.values is None or found.objective is None:
+        return None
+    state.take(found.objective, part.widened(found.values))
+    return float(found.objective)
+
+
+def _option_pools(inst: Instance) -> list[int]:
+    """Pools that jobs may hire nodes of."""
+    return [o.pool for o in inst.options]
+
+
+def add_cuts(built: PlanModel, lin: Linear, part: Part, cuts: list[Cut]) -> int:
+    """Give cuts to the model of a part, in whole numbers."""
+    pools = {j: i for i, j in enumerate(part.pools)}
+    kinds = {j: i for i, j in enumerate(part.replicas)}
+    load = built.context.variables.load
+    added = 0
+    for cut in cuts:
+        if cut.pool not in pools:
+            continue
+        terms, constant, factor = cut_in_integers(lin, cut)
+        if any((kinds[k], b, cut.period) not in load for _, k, b, _ in terms):
+            continue
+        nodes = built.context.nodes(pools[cut.pool], cut.period)
+        total = sum(gpus * load[kinds[k], b, cut.period] for gpus, k, b, _ in terms)
+        built.model.add(total <= constant + factor * nodes)
+        added += 1
+    return added
+
+
+def _rest(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """CP-SAT on the pools that are left: it makes the proof where the tree could not, and finds what it did not."""
+    usable = _usable(state, relaxed) if relaxed.priced is not None else np.arange(len(state.inst.pools))
+    extra = _option_pools(state.inst)
+    part = restricted(state.inst, sorted(set(usable.tolist()) | set(extra)))
+    built = build_model(part.instance)
+    add_cuts(built, lin, part, state.cuts)
+    if math.isfinite(state.bound):
+        built.model.add(built.objective >= round(state.bound))
+    if state.values is not None:
+        known = part.narrowed(state.values)
+        if known is not None:
+            hint_all(built, known)
+
+    def progress(best: float | None, bound: float | None) -> None:
+        if bound is not None:
+            state.raise_bound(bound)
+        if best is not None and (state.objective is None or best < state.objective):
+            state.how.on_progress(best, state.bound if math.isfinite(state.bound) else None)
+
+    found = run(
+        built,
+        time_limit_s=max(0.1, state.left()),
+        gap=state.how.gap,
+        workers=state.how.workers,
+        seed=state.how.seed,
+        log=state.how.log,
+        stop=state.how.stop,
+        on_progress=progress,
+        patience=max(0.0, PATIENCE * state.how.time_limit_s - state.elapsed()) / max(0.1, state.left()),
+    )
+    state.size = (found.variables, found.constraints)
+    if found.values is not None and found.objective is not None:
+        state.take(found.objective, part.widened(found.values))
+    if found.status is Status.OPTIMAL and found.objective is not None:
+        state.raise_bound(found.objective)
+    elif found.status is Status.INFEASIBLE:
+        # No plan on these pools: none at all, or none better than the incumbent.
+        state.raise_bound(math.inf if state.objective is None else state.objective)
+        if state.objective is None:
+            state.bound = math.inf
+    elif found.bound is not None:
+        state.raise_bound(found.bound)
+
+
+def hint_all(built: PlanModel, values: Values) -> None:
+    """Hint every variable of the model with a plan."""
+    var, add = built.context.variables, built.model.add_hint
+    for i, commit in var.commit.items():
+        add(commit, values.commit.get(i, 0))
+    for ip, hourly in var.hourly.items():
+        add(hourly, values.hourly.get(ip, 0))
+    for kp, replicas in var.replicas.items():
+        add(replicas, values.replicas.get(kp, 0))
+    for kbp, load in var.load.items():
+        add(load, values.load.get(kbp, 0))
+    for g, gear in var.gear.items():
+        add(gear, values.gear.get(g, 0))
+    for q, chosen in var.chosen.items():
+        add(chosen, values.chosen.get(q, 0))
+
+
+def _found(state: _State) -> Found:
+    wall = state.elapsed()
+    if state.objective is None and state.bound == math.inf:
+        return Found(Status.INFEASIBLE, StopReason.PROVED, None, None, None, wall, None, *state.size)
+    bound = state.bound if math.isfinite(state.bound) else None
+    if state.proved():
+        assert state.objective is not None
+        best = float(state.objective)
+        status, why = Status.OPTIMAL, StopReason.PROVED
+        return Found(status, why, state.objective, best, state.values, wall, state.first_s, *state.size)
+    why = (
+        StopReason.INTERRUPTED
+        if state.stopped()
+        else StopReason.GAP_REACHED
+        if state.enough()
+        else StopReason.TIME_LIMIT
+    )
+    status = Status.UNKNOWN if state.objective is None else Status.FEASIBLE
+    return Found(status, why, state.objective, bound, state.values, wall, state.first_s, *state.size)

@@ -1,0 +1,194 @@
+"""Servers on own sites as pools: requirement levels, what pools carry of a build, and which builds are kept."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import polars as pl
+import pytest
+
+from catalogs.catalog import Catalog
+from catalogs.load import load_catalog
+from problems.load import LoadedProblem, load_text
+from solver.candidates import onsite
+from solver.candidates.frames import POOL_COLUMNS, Pools, fx_rates
+from solver.candidates.levels import requirement_levels
+from solver.candidates.onsite import bought_pools, owned_pools
+from solver.candidates.pools import build_pools
+from solver.candidates.watts import largest_node_w, most_per_watt, watts_scarce
+from solver.events import SolveOptions
+from solver.features.speed_tables import SpeedTables
+from solver.solve import solve
+from solver.verify import verify
+
+TUNE: dict[str, Any] = {
+    "name": "tune", "kind": "finetune", "method": "lora", "model": "llama-3-8b", "tokens": "20M", "runs": "4/mo", "deadline": "48h",
+}  # fmt: skip
+CHAT: dict[str, Any] = {
+    "name": "chat", "kind": "serve", "model": "mistral-7b", "precision": ["bf16"],
+    "traffic": {"rate": "20 req/s", "isl": 500, "osl": 100},
+}  # fmt: skip
+ROOM: dict[str, Any] = {"name": "room", "pue": 1.4, "electricity": "$0.12/kWh", "country": "US"}
+
+
+@lru_cache(maxsize=1)
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+def problem(*works: dict[str, Any], **others: Any) -> LoadedProblem:
+    whole = {"horizon": "36mo", "workloads": works, "sites": [ROOM], "policy": {"billing": ["purchase"]}, **others}
+    return load_text(json.dumps(whole), "test")
+
+
+def bought(loaded: LoadedProblem) -> Pools:
+    return bought_pools(loaded.problem, catalog(), fx_rates(catalog(), loaded.problem.currency))
+
+
+def names(loaded: LoadedProblem) -> set[str]:
+    return set(requirement_levels(loaded.problem, catalog())["level"])
+
+
+def test_work_that_spans_nodes_has_a_level_for_each_family_of_networks() -> None:
+    levels = requirement_levels(problem(TUNE, CHAT).problem, catalog())
+    named = levels.filter(pl.col("network").is_not_null()).join(catalog().network, on="network")
+    assert (named["gbps_per_port"] >= named["nic_gbps"]).all()
+    for kind in ("cluster-", "cluster-rail-", "cluster-large-", "cluster-large-rail-", "serving-multinode-"):
+        families = named.filter(pl.col("level") == kind + pl.col("network"))["family"].to_list()
+        assert sorted(families) == ["InfiniBand", "RoCE v2"]
+    assert levels["level"].is_unique().all()
+    assert levels.filter(pl.col("level").is_in(["serving", "training", "all"]))["network"].null_count() == 3
+
+
+def test_no_network_fast_enough_is_a_level_that_is_refused_by_name() -> None:
+    rules = {"training_network_gbps": {"value": 9000}, "training_network_gbps_large": {"value": 9000}}
+    loaded = problem(
+        TUNE, policy={"billing": ["purchase"], "rules": rules}, limits={"accelerators": ["H100-80GB-SXM5"]}
+    )
+    assert {"cluster", "cluster-rail"} <= names(loaded)
+    dropped = bought(loaded).dropped.filter(pl.col("item").str.contains(r"8x H100-80GB-SXM5 \(cluster\)"))
+    assert dropped.height > 0
+    assert dropped["reason"].str.starts_with("network").all()
+
+
+def test_local_drives_hold_the_data_set_with_a_fifth_left_free() -> None:
+    loaded = problem({**TUNE, "dataset": "40TB"}, limits={"accelerators": ["H100-80GB-SXM5"]})
+    levels = requirement_levels(loaded.problem, catalog())
+    assert set(levels.filter(pl.col("level").str.ends_with("-data"))["nvme_tb"]) == {50.0}
+    pools = bought(loaded).pools
+    held = pools.filter(pl.col("pool").str.contains("-data"))
+    assert held.height > 0
+    assert (held["nvme_tb"] >= 50.0).all()
+    assert (pools.filter(~pl.col("pool").str.contains("-data"), ~pl.col("complete"))["nvme_tb"] < 50.0).any()
+
+
+def test_data_sets_of_two_sizes_have_two_levels() -> None:
+    two = problem({**TUNE, "dataset": "40TB"}, {**TUNE, "name": "other", "dataset": "80TB"})
+    found = {n for n in names(two) if "training" in n}
+    assert found == {"training", "training-data", "training-data2"}
+    assert {"all", "all-data"} <= names(two)
+
+
+def test_a_small_data_set_asks_for_nothing_more() -> None:
+    assert not any("data" in n for n in names(problem({**TUNE, "dataset": "1TB"})))
+
+
+def test_a_data_set_beyond_the_bays_is_refused_by_name() -> None:
+    loaded = problem({**TUNE, "dataset": "9000TB"}, limits={"accelerators": ["H100-80GB-SXM5"]})
+    found = bought(loaded)
+    assert found.pools.filter(pl.col("pool").str.contains("data")).is_empty()
+    assert found.dropped.filter(pl.col("item").str.contains("-data"))["reason"].str.starts_with("drive bays").any()
+
+
+# --- what pools carry --------------------------------------------------------------------------------------------------
+
+
+def test_pools_carry_network_space_and_cooling() -> None:
+    loaded = problem(
+        TUNE,
+        policy={"billing": ["purchase", "on_demand", "owned"]},
+        owned=[{"accelerator": "L40S", "count": 2, "site": "room"}],
+    )
+    tables = SpeedTables.of(catalog(), None)
+    pools = build_pools(loaded.problem, catalog(), tables).pools
+    assert pools.columns == POOL_COLUMNS
+    schema = {c: pools.schema[c] for c in ("network", "nic_count", "rack_units", "cooling")}
+    assert schema == {"network": pl.String, "nic_count": pl.Int64, "rack_units": pl.Float64, "cooling": pl.String}
+    rented = pools.filter(pl.col("kind") == "rental").select(list(schema))
+    assert rented.null_count().row(0) == (rented.height,) * 4
+    built = pools.filter(pl.col("kind") == "server", ~pl.col("complete")).select(list(schema))
+    assert built.null_count().row(0) == (0,) * 4
+    known = dict(catalog().network.select("network", "gbps_per_port").iter_rows())
+    rows = pools.filter(pl.col("kind") == "server", pl.col("network").is_not_null())
+    assert (rows["network"].replace_strict(known) * rows["nic_count"] == rows["network_gbps"]).all()
+    owned = pools.filter(pl.col("kind") == "owned").select(list(schema))
+    assert owned["network"].null_count() == owned.height > 0
+    assert owned["rack_units"].null_count() == 0
+
+
+def test_owned_machines_stand_whatever_the_rules_ask() -> None:
+    loaded = problem(CHAT, policy={"billing": ["owned"]}, owned=[{"accelerator": "A40", "count": 4, "site": "room"}])
+    pools = owned_pools(loaded.problem, catalog(), fx_rates(catalog(), "USD")).pools
+    assert pools["gpus"].to_list() == [4]
+
+
+# --- which builds are kept ---------------------------------------------------------------------------------------------
+
+
+def optimum(loaded: LoadedProblem) -> float:
+    result = solve(loaded, catalog(), SolveOptions(gap=0.0, workers=2, time_limit_s=60, runner_up=False))
+    assert result.status == "optimal"
+    assert verify(result, loaded.problem, catalog()) == []
+    assert result.objective is not None
+    return result.objective
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "loaded",
+    [
+        problem(CHAT, TUNE, limits={"accelerators": ["L40S", "RTX-6000-Ada"]}),
+        problem(CHAT, sites=[{**ROOM, "power": "3kW"}], limits={"accelerators": ["L4", "L40S"]}),
+    ],
+    ids=["two works", "few watts"],
+)
+def test_builds_that_others_stand_in_for_change_no_optimum(
+    loaded: LoadedProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = optimum(loaded)
+    fewer = bought(loaded).pools.height
+    monkeypatch.setattr(onsite, "unbeaten", lambda builds, *_: builds)
+    assert bought(loaded).pools.height > fewer
+    assert optimum(loaded) == pytest.approx(found, abs=0.02)
+
+
+def test_services_with_redundancy_keep_every_build() -> None:
+    plain = problem(CHAT, limits={"accelerators": ["L40S"]})
+    spare = problem({**CHAT, "redundancy": "n+1"}, limits={"accelerators": ["L40S"]})
+    assert bought(spare).pools.height > bought(plain).pools.height
+
+
+def test_a_dearer_build_that_draws_less_is_there_where_watts_are_short() -> None:
+    cash = bought(problem(TUNE, sites=[{**ROOM, "power": "9kW"}], limits={"accelerators": ["L40S"]}))
+    priced = cash.pools.join(cash.capacity.select("pool", "price"), on="pool")
+    lean = priced.filter(pl.col("pool").str.contains("~"))
+    assert lean.height > 0
+    plain = lean.with_columns(pool=pl.col("pool").str.replace(r"~\d+$", "")).join(priced, on="pool", suffix="_plain")
+    assert plain.height > 0
+    assert (plain["price"] > plain["price_plain"]).all()
+    assert (plain["nameplate_w"] < plain["nameplate_w_plain"]).all()
+    # At 12 cents per kWh no watt is worth what a leaner part costs.
+    assert not any("~" in name for name in bought(problem(TUNE, limits={"accelerators": ["L40S"]})).pools["pool"])
+
+
+def test_a_watt_is_worth_its_energy_over_the_horizon() -> None:
+    found = most_per_watt(problem(TUNE).problem, catalog())
+    # 0.7 of nameplate x 730 h x 36 x 1.4 x 0.12 $/kWh, over a dollar with 8 % of maintenance a year.
+    assert found == pytest.approx(0.7 * 730 * 36 * 1.4 * 0.12 / 1000 / 1.24, rel=0.02)
+    dear = most_per_watt(problem(TUNE, sites=[{**ROOM, "electricity": "$1.2/kWh"}]).problem, catalog())
+    assert dear == pytest.approx(10 * found)
+    assert watts_scarce(problem(TUNE, sites=[{**ROOM, "it_power": "9kW"}]).problem)
+    assert not watts_scarce(problem(TUNE).problem)
+    assert largest_node_w(problem(TUNE, sites=[{**ROOM, "power": "7kW"}]).problem) == pytest.approx(5000.0)
