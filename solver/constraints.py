@@ -311,6 +311,11 @@ def sales(ctx: Context) -> None:
     _rows(ctx, "sales")
 
 
+def fleet(ctx: Context) -> None:
+    """Nodes of a running lease are kept or given up, and nodes beyond the fleet are started: C + G = count, n <= G."""
+    _rows(ctx, "fleet")
+
+
 CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     coverage,
     replica_capacity,
@@ -330,6 +335,7 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     charges,
     operations,
     sales,
+    fleet,
     budget,
     pool_use,
 )

@@ -14,6 +14,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem
 from solver.candidates.frames import fx_rates, money_in
+from solver.candidates.leases import held_leases, is_running, is_term
 from solver.candidates.owning import amount, instalments, owning, provider_frame, staff_per_node_month
 from solver.candidates.periods import Period, Stage
 from solver.candidates.starts import started
@@ -269,12 +270,13 @@ def held_capacity(
     here = pl.col("price") * pl.col("rate_to_problem")
     bought = pl.col("billing") == "purchase"
     own = pl.col("kind") != "rental"
-    by_hour = pl.col("billing").is_in(list(HELD_BY_HOUR))
+    by_hour = pl.col("billing").is_in(list(HELD_BY_HOUR)) | is_running()
     months = pl.col("paid_months")
     leads = catalog.offers.select(pool="offer_id", lead_time_days="lead_time_days")
-    frame = frame.join(leads, on="pool", how="left", maintain_order="left")
+    frame = frame.join(leads, on="pool", how="left", maintain_order="left").with_columns(commit=~by_hour)
+    held = [started(frame.filter(~is_term()), problem, terms.stages), held_leases(frame, problem, terms.stages)]
     frame = (
-        started(frame.with_columns(commit=~by_hour), problem, terms.stages)
+        pl.concat(held, how="diagonal_relaxed")
         .with_columns(
             part_class=pl.lit("server"),
             price=pl.when(bought).then(here).otherwise(0.0),
@@ -404,7 +406,7 @@ def option_money(
             / 1000,
         )
     )
-    committed = capacity.filter(~pl.col("billing").is_in(list(HIRED)))["pool"].unique()
+    committed = capacity.filter(~pl.col("billing").is_in(list(HIRED)) & ~is_running())["pool"].unique()
     room = HOURS_PER_MONTH / runs if per_month else terms.horizon * HOURS_PER_MONTH / runs
     energy = extra_w * pl.col("duration_h") / HOURS_PER_MONTH * per_watt_month(terms)
     pooled = (
