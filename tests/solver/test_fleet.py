@@ -152,6 +152,34 @@ def test_nodes_on_demand_are_switched_off_with_the_load() -> None:
     assert total(more) == pytest.approx(total(result) + 100, abs=0.1)
 
 
+def test_with_stages_a_term_may_run_out() -> None:
+    """Half a year is due anyway, at $1.2/h; from then on the market is cheaper than a renewal at that price."""
+    work = {"traffic": {"rate": "19 req/s", "isl": 300, "osl": 100, "growth": "0.1%/mo"}}
+    market = listed("Massed Compute/L40S/us")
+    assert market < 1.2
+    result = solved(problem([lease(ends="6mo", price="$1.2/h")], {"move_cost": "$100"}, work=work))
+    assert len(result.stages) == 4
+    assert actions(result) == [("keep", 2), ("add", 2)]
+    assert total(result) == pytest.approx(2 * 730 * 6 * (1.2 + market) + 2 * 100, abs=0.2)
+    kept = solved(problem([lease(ends="6mo", price="$0.5/h")], {"move_cost": "$100"}, work=work))
+    assert actions(kept) == [("keep", 2), ("renew", 2)]
+    longer = solved(problem([lease(ends="8mo", price="$1.2/h")], {"move_cost": "$100"}, work=work))
+    assert actions(longer)[0] == ("keep", 2)
+    stayed = solved(
+        problem([lease(ends="6mo", price="$1.2/h")], {"move_cost": "$100", "keep_unless_saves": "30%"}, work=work)
+    )
+    assert actions(stayed) == [("keep", 2), ("renew", 2)]
+
+
+def test_nodes_started_in_several_stages_move_once_each() -> None:
+    """Demand doubles: nodes held by the hour or committed later on count at their most, stage by stage."""
+    work = {"traffic": {"rate": "10 req/s", "isl": 300, "osl": 100, "growth": "8%/mo"}}
+    result = solved(problem([lease(count=1)], {"move_cost": "$700", "billing": ["on_demand", "reserved"]}, work=work))
+    moved = sum(i.quantity for i in result.items if i.gear and i.gear.startswith("started") and i.billing == "once")
+    added = sum(c.count for c in result.changes if c.action == "add")
+    assert 1 <= moved <= added
+
+
 def test_what_the_limits_forbid_is_given_up() -> None:
     loaded = problem(
         [lease(offer=ELSEWHERE, notice="1mo")], limits={"accelerators": ["L40S"], "providers": ["Massed Compute"]}
