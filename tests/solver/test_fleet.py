@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from catalogs.errors import UnknownName
 from catalogs.load import load_catalog
 from problems.issues import ProblemError
 from problems.load import LoadedProblem, load_text
+from solver.bounding.restrict import restricted
 from solver.candidates import build_candidates, reduced
 from solver.events import SolveOptions
 from solver.model import build_model, nearest_model
@@ -264,6 +266,21 @@ def test_cp_sat_equals_highs_on_random_fleets(seed: int) -> None:
         build_model(scale(whole, case.catalog).instance), time_limit_s=30, gap=0.0, workers=2, seed=1, patience=1.0
     )
     assert other.objective == found.objective
+    part = restricted(inst, range(len(inst.pools))).instance
+    again = run(build_model(part), time_limit_s=30, gap=0.0, workers=2, seed=1, patience=1.0)
+    assert again.objective == found.objective
+    if len(inst.pools) > 1:
+        # What is left out is as if no node of it could be held: rows follow the ways that stay.
+        ways = tuple(replace(c, max_nodes=0) if c.pool == 0 else c for c in inst.capacities)
+        hired = tuple(q for q, o in enumerate(inst.options) if o.pool != 0)
+        less = replace(inst, capacities=ways)
+        closed = build_model(less)
+        for q, o in enumerate(inst.options):
+            if o.pool == 0:
+                closed.model.add(closed.context.variables.chosen[q] == 0)
+        wanted = run(closed, time_limit_s=30, gap=0.0, workers=2, seed=1, patience=1.0).objective
+        small_ = restricted(inst, range(1, len(inst.pools)), hired).instance
+        assert run(build_model(small_), time_limit_s=30, gap=0.0, workers=2, seed=1, patience=1.0).objective == wanted
     if found.objective is not None:
         near = run(nearest_model(inst, found.objective), time_limit_s=30, gap=0.0, workers=2, seed=1, patience=1.0)
         assert near.values is not None
