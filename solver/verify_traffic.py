@@ -146,9 +146,7 @@ def _replay(
                 supply = served(work, plan.placements, period)[b]
                 asked = demand * plan.served_share * bucket.share
                 if supply < asked * (1 - SLACK) - 1e-12:
-                    wrong.append(
-                        f"{work.name}: {supply:.6g} of {asked:.6g} served in the busiest hour of {period}"
-                    )
+                    wrong.append(f"{work.name}: {supply:.6g} of {asked:.6g} served in the busiest hour of {period}")
     return wrong
 
 

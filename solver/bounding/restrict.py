@@ -82,6 +82,7 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
     kept = tuple(sorted(set(pools)))
     number = {o: n for n, o in enumerate(kept)}
     capacities = tuple(i for i, c in enumerate(inst.capacities) if c.pool in number)
+    way = {i: n for n, i in enumerate(capacities)}
     replicas = tuple(k for k, r in enumerate(inst.replicas) if r.pool in number)
     wanted = range(len(inst.options)) if options is None else sorted(set(options))
     chosen = tuple(q for q in wanted if inst.options[q].pool in number)
@@ -96,7 +97,7 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
         rows=tuple(
             replace(
                 row,
-                hourly=_kept(row.hourly, capacities),
+                hourly=tuple((way[i], p, f) for i, p, f in row.hourly if i in way),
                 commit=_kept(row.commit, capacities),
                 chosen=_kept(row.chosen, chosen),
                 used=_kept(row.used, kept),

@@ -303,7 +303,8 @@ def held_capacity(
     at_start = (1 + rate) ** (-pl.col("start") / 12)
     # What is owed for months beyond the horizon is paid with its last.
     beyond = (months - pl.col("held_months")) * (1 + rate) ** (-math.ceil(terms.horizon - 1e-9) / 12)
-    upfront_now = upfront * upfront_present(pl.col("term_months"), months, rate) * at_start
+    at_once = upfront * upfront_present(pl.col("term_months"), months, rate) * at_start
+    upfront_now = pl.when(pl.col("upfront_share") > 0).then(at_once).otherwise(0.0)  # leases have no term of their own
     cash = pl.col("held_cash") + paid
     rented = upfront_now + rent_month * (pl.col("held_worth") + beyond)
     cost = pl.col("held_cost") + pl.when(own).then(0.0).otherwise(rented)
