@@ -125,6 +125,10 @@ def wishes(ctx: Context) -> None:
         ctx.model.add(share <= SHARE_UNIT * served)
         if wish.must:
             ctx.model.add(served == 1)
+        for before in ctx.instance.runs[wish.work].after if wish.job and ctx.instance.runs else ():
+            other = ctx.wish(before, job=True)
+            if other is not None:
+                ctx.model.add_implication(served, ctx.variables.served[other])
     for level, floor in enumerate(ctx.instance.floors):
         ctx.model.add(level_value(ctx, level) >= floor)
 

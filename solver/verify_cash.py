@@ -114,8 +114,8 @@ def _check_parts(result: Result, problem: Problem) -> list[str]:
     # Runs that come once are counted whole, whichever month they fall in.
     # Where the load grows in stages, the highest month is no mean of all: check_commitments looks at every stage.
     staged = len(result.stages) > 1
-    too_much = not _any_one_off(problem) and not staged and stated > month + slack + 1e-6 * month
-    if stated < month - slack - 1e-6 * month or too_much:
+    too_much = not _any_one_off(problem) and stated > month + slack + 1e-6 * month
+    if not staged and (stated < month - slack - 1e-6 * month or too_much):
         wrong.append(f"a month costs {month:.2f}, the plan says {result.cost.monthly}")
     return wrong
 
