@@ -84,6 +84,8 @@ class Policy(Strict):
     `lead_time`: months from the order to the first use, by billing mode; before it the demand is met in other ways.
     `operations_rate`: what an hour of the work that machines make is worth. `sales_fund_capex`: what owned machines are sold
     for counts against the capex budget.
+    `move_cost` is paid for each node newly started or given up. Among plans that cost at most `keep_unless_saves` more than
+    the cheapest [ratio] the one with the fewest such nodes is taken.
     """
 
     billing: Annotated[tuple[Billing, ...], OneOrMore] | None = None
@@ -99,4 +101,6 @@ class Policy(Strict):
     include_doubtful: bool = False
     operations_rate: units.MoneyPerHour | None = Field(default=None, examples=["$80/h"])
     sales_fund_capex: bool = False
+    move_cost: units.Money | None = Field(default=None, examples=["$500"])
+    keep_unless_saves: units.Ratio = Field(default=0.0, ge=0, le=1, examples=["3%"])
     rules: dict[RuleName, RuleSetting] = Field(default_factory=dict)

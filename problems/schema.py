@@ -17,6 +17,7 @@ from problems import units
 from problems.base import Fault, Strict
 from problems.data import DataClass as DataClass
 from problems.data import KeptData as KeptData
+from problems.leases import Lease as Lease
 from problems.picks import Pick as Pick
 from problems.policy import Budget as Budget
 from problems.policy import Limits as Limits
@@ -119,6 +120,7 @@ class Problem(Strict):
     sites: tuple[Site, ...] = ()
     owned: tuple[Owned, ...] = ()
     data: tuple[KeptData, ...] = ()
+    leases: tuple[Lease, ...] = ()
     limits: Limits = Limits()
     policy: Policy = Policy()
     tco: Tco = Tco()
@@ -143,6 +145,10 @@ class Problem(Strict):
             if site and site not in sites:
                 yield ("data", index, "site"), f"data at unknown site {site}; sites: {', '.join(sites) or 'none'}"
         yield from weight_faults(given)
+        policy = given.get("policy")
+        kept = policy.get("keep_unless_saves") if isinstance(policy, Mapping) else None
+        if kept is not None and given.get("objective") not in (None, "cost"):
+            yield ("policy", "keep_unless_saves"), "is a share of costs: it goes with objective cost only"
 
     @property
     def weighed(self) -> bool:

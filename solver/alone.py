@@ -1,6 +1,6 @@
 """How much a plan owes to mixing billing modes, and to sharing machines over time.
 
-Every billing mode is asked to serve everything alone (what is owned stays), and a plan whose jobs run in hours that others
+Every billing mode is asked to serve everything alone (what is owned or leased stays), and a plan whose jobs run in hours that others
 leave free is held against the same problem in which every job on held machines has them all month, or hires its own.
 """
 
@@ -14,6 +14,7 @@ from decimal import Decimal
 from catalogs.catalog import Catalog
 from solver.candidates import Candidates, reduced
 from solver.candidates.exclude import excluding
+from solver.candidates.leases import ON_DEMAND, TERM
 from solver.events import SolveOptions
 from solver.instance import Instance
 from solver.model import build_model
@@ -73,18 +74,17 @@ def compared(
 
 
 def modes_of(found: Candidates) -> list[str]:
-    """Billing modes that something could be had under; owned machines are there in any case."""
+    """Billing modes that something could be had under; what is owned or leased already is there in any case."""
     modes = set(found.capacity["billing"]) if found.capacity.height else set()
     if found.options.height:
         modes |= set(found.options["billing"]) - {"held"}
-    return sorted(modes - {"owned"})
+    return sorted(mode for mode in modes - {"owned"} if not mode.startswith((TERM, ON_DEMAND)))
 
 
 def used_modes(result: Result) -> set[str]:
-    """Billing modes of a plan's machines."""
-    return {i.billing.split(" ")[0] for i in result.items if i.kind in ("rental", "server") and i.gear is None} - {
-        "owned"
-    }
+    """Billing modes of a plan's machines, what is owned or leased already aside."""
+    machines = [i.billing for i in result.items if i.kind in ("rental", "server") and i.gear is None]
+    return {billing.split(" ")[0] for billing in machines if not billing.startswith((TERM, ON_DEMAND))} - {"owned"}
 
 
 def shares_time(inst: Instance, values: Values) -> bool:

@@ -19,6 +19,7 @@ from problems.units import format_count
 from solver.bill import Bill, bill, billing_label, money
 from solver.candidates import Candidates
 from solver.cash_flow import cash_flow
+from solver.changes import changes
 from solver.events import SolveOptions
 from solver.instance import DEMAND_UNIT, SHARE_UNIT
 from solver.notes import assumptions, price_uses, summary_of_drops, warnings_of
@@ -35,6 +36,7 @@ from solver.plan import (
     Search,
     StageUse,
     Status,
+    Stayed,
     StopReason,
     WorkloadPlan,
 )
@@ -48,7 +50,10 @@ from solver.token_cost import with_costs, with_utilisation
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything that a Result is made from. `final` holds the values after the tie-break, where there was one."""
+    """Everything that a Result is made from. `final` holds the values after the tie-break, where there was one.
+
+    With `cheapest`, the objective of the best plan, `search` is for the fewest changes among plans that are nearly as good.
+    """
 
     loaded: LoadedProblem
     catalog: Catalog
@@ -60,6 +65,7 @@ class Answer:
     options: SolveOptions
     wall_s: float
     portfolio: Portfolio | None = None
+    cheapest: int | None = None
 
 
 def _version(name: str) -> str:
@@ -171,6 +177,8 @@ def assemble(answer: Answer) -> Result:
     if open_level is not None:
         # Objective, bound and gap speak of the first value that is not proved to be the largest.
         unit, named = -(0.01 if open_level.unit != "workloads" else 1.0) / SHARE_UNIT, "value"
+    if answer.cheapest is not None:
+        unit, named = 1.0, "changes"
     bound = None if search.bound is None else search.bound * unit
     head: dict[str, Any] = {
         "problem": _name(answer.loaded),
@@ -220,6 +228,14 @@ def assemble(answer: Answer) -> Result:
         storage=stored_data(answer.found, answer.catalog, answer.scaled, values),
         limits=_limits(answer, lines, values),
         portfolio=answer.portfolio,
+        changes=changes(scaled, values, problem),
+        stayed=None
+        if answer.cheapest is None or search.objective is None
+        else Stayed(
+            cheapest=money(answer.cheapest),
+            tolerance=problem.policy.keep_unless_saves,
+            changed_nodes=search.objective,
+        ),
         prices=tuple(price_uses(lines.items)),
         warnings=(
             *warnings_of(problem, answer.catalog, answer.found, lines, workloads),
@@ -552,6 +568,8 @@ def runner_up_of(without: str, scaled: Scaled | None, search: Found | None, resu
     text = machines_text(scaled, search.values)
     unit = 0.01 if inst.objective == "cost" else 1.0
     own = result.objective or 0.0
+    if result.objective_name == "changes" and result.cost is not None:
+        own = float(result.cost.total)
     value = search.objective * unit
     return RunnerUp(
         without=without,

@@ -36,6 +36,7 @@ HARDWARE = ("network", "storage", "rack")
 AT_ONCE = ("once", "sold")
 BOUGHT = ("purchase", "with purchase")
 TERM = re.compile(r"\w+ (\d+(?:\.\d+)?)mo(?: (\d+)% upfront)?")
+LEASE = re.compile(r"lease (\d+)")
 EVERY = re.compile(r"every (\d+(?:\.\d+)?)mo")
 OVER = re.compile(r"over (\d+)mo")
 
@@ -49,7 +50,7 @@ def cash_flow(items: Iterable[Item], problem: Problem) -> tuple[CashMonth, ...]:
     Purchases fall at the start, or in part into the first months where they are financed; commitments paid up front at the
     start of each term; what a commitment costs beyond the horizon, and the value left over, in the last month. Runs that
     are not repeated monthly start with the first month. All else is even over the horizon, a part of a month in
-    proportion.
+    proportion. A running lease that reaches beyond the horizon is owed for what is left of it in the last month.
     """
     last = max(1, math.ceil(problem.horizon - 1e-9))
     cents = {name: [0] * (last + 1) for name in COLUMNS}
@@ -87,6 +88,10 @@ def profile(item: Item, problem: Problem, last: int) -> Profile:
         return _repeated(float(match[1]), problem.horizon, last)
     if match := OVER.fullmatch(item.billing):
         return dict.fromkeys(range(1, int(match[1]) + 1), 1.0)
+    if (match := LEASE.fullmatch(item.billing)) and item.kind in ("rental", "goodput", "support", "tax"):
+        lease = problem.leases[int(match[1]) - 1]
+        paid = lease.keep_months(problem.horizon, pro_rate=problem.policy.pro_rate_commitments)
+        return {**even, last: even[last] + paid - problem.horizon}
     if match := TERM.fullmatch(item.billing):
         return _committed(float(match[1]), int(match[2] or 0) / 100, problem, last)
     return _runs(item, problem, last) or even

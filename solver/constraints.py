@@ -125,6 +125,10 @@ def wishes(ctx: Context) -> None:
         ctx.model.add(share <= SHARE_UNIT * served)
         if wish.must:
             ctx.model.add(served == 1)
+        for before in ctx.instance.runs[wish.work].after if wish.job and ctx.instance.runs else ():
+            other = ctx.wish(before, job=True)
+            if other is not None:
+                ctx.model.add_implication(served, ctx.variables.served[other])
     for level, floor in enumerate(ctx.instance.floors):
         ctx.model.add(level_value(ctx, level) >= floor)
 
@@ -311,6 +315,11 @@ def sales(ctx: Context) -> None:
     _rows(ctx, "sales")
 
 
+def fleet(ctx: Context) -> None:
+    """Nodes of a running lease are kept or given up, and nodes beyond the fleet are started: C + G = count, n <= G."""
+    _rows(ctx, "fleet")
+
+
 CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     coverage,
     replica_capacity,
@@ -330,6 +339,7 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     charges,
     operations,
     sales,
+    fleet,
     budget,
     pool_use,
 )

@@ -13,7 +13,10 @@ from solver.rounding import cents, component_cents, grams, watts
 
 @dataclass(frozen=True)
 class Names:
-    """Indices of what gear rules name: commitments and hourly ways of a pool, pools, job options and replicas by candidate row, gear."""
+    """Indices of what gear rules name: commitments and hourly ways of a pool, pools, job options and replicas by candidate row, gear.
+
+    `way` gives the index of a way to hold nodes, and whether it is a commitment.
+    """
 
     commit: dict[str, list[int]]
     hourly: dict[str, list[int]]
@@ -21,6 +24,7 @@ class Names:
     option: dict[int, int]
     replica: dict[int, int]
     gear: dict[str, int]
+    way: dict[int, tuple[int, bool]]
 
 
 def scaled_gear(r: dict[str, Any], sites: list[str]) -> Gear:
@@ -48,13 +52,20 @@ def scaled_rows(rule: GearRule, names: Names, periods: int) -> list[Row]:
     def known(terms: Mapping[Any, int], index: Mapping[Any, int]) -> Terms:
         return tuple((index[name], factor) for name, factor in terms.items() if name in index and factor)
 
+    ways = [(*names.way[w], p, factor) for (w, p), factor in rule.ways.items() if w in names.way and factor]
     row = Row(
         rule=rule.rule,
         field=rule.field,
         low=rule.low,
         high=rule.high,
-        commit=tuple((i, f) for pool, f in rule.nodes.items() if f for i in names.commit.get(pool, ())),
-        hourly=tuple((i, p, f) for (pool, p), f in rule.hourly.items() if f for i in names.hourly.get(pool, ())),
+        commit=(
+            *((i, f) for pool, f in rule.nodes.items() if f for i in names.commit.get(pool, ())),
+            *((i, f) for i, committed, _, f in ways if committed),
+        ),
+        hourly=(
+            *((i, p, f) for (pool, p), f in rule.hourly.items() if f for i in names.hourly.get(pool, ())),
+            *((i, p, f) for i, committed, p, f in ways if not committed),
+        ),
         chosen=known(rule.options, names.option),
         used=known(rule.used, names.pool),
         gear=known(rule.gear, names.gear),

@@ -242,6 +242,7 @@ class Instance:
     wishes: tuple[Wish, ...] = ()
     floors: tuple[int, ...] = ()
     goal: int | None = None
+    moved: tuple[int, ...] = ()  # gear that counts nodes given up or newly started
     _ways: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -17,6 +17,7 @@ from problems.schema import Problem
 from solver.bill import Bill, bill, money
 from solver.candidates import Candidates, reduced
 from solver.candidates.exclude import excluding
+from solver.candidates.leases import lease_number
 from solver.events import SolveOptions
 from solver.hints import give_hint
 from solver.instance import SHARE_UNIT, Instance
@@ -205,7 +206,7 @@ def _single_modes(
     used = set(everything.capacity["billing"]) if everything.capacity.height else set()
     if everything.options.height:
         used |= set(everything.options["billing"]) - {"held"}
-    modes = sorted(used - {"owned"})
+    modes = sorted(m for m in used - {"owned"} if lease_number(m) is None)
     if len(modes) < 2:
         return ()
     deadline = time.monotonic() + limited.time_s

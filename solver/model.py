@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from solver.constraints import CONSTRAINTS, Context, Expr, Variables, level_value
+from solver.constraints import CONSTRAINTS, Context, Expr, Variables, level_value, total
 from solver.instance import LOAD_UNIT, SHARE_UNIT, Instance
 from solver.objective import OBJECTIVES, cost, distinct_pools, power
 
@@ -54,6 +54,22 @@ def tie_break_model(instance: Instance, best: int) -> PlanModel:
     else:
         model.minimize(ties)
     return PlanModel(context, ties)
+
+
+def nearest_model(instance: Instance, most: int, changes: int | None = None) -> PlanModel:
+    """Among plans no worse than `most`: fewest nodes given up or started; or, at no more than `changes` of them, the best."""
+    model = cp_model.CpModel()
+    context = Context(model, instance, _variables(model, instance))
+    for constraint in CONSTRAINTS:
+        constraint(context)
+    best = OBJECTIVES[instance.objective](context)
+    model.add(best <= most)
+    moved = total(context.variables.gear[g] for g in instance.moved)
+    if changes is not None:
+        model.add(moved <= changes)
+    objective = moved if changes is None else best
+    model.minimize(objective)
+    return PlanModel(context, objective)
 
 
 def _variables(model: cp_model.CpModel, instance: Instance) -> Variables:

@@ -13,6 +13,7 @@ from problems.calendars import calendar_text
 from problems.schema import BareModel, Fixed, Problem, Serve
 from solver.bill import Bill
 from solver.candidates import Candidates
+from solver.candidates.leases import way_name
 from solver.candidates.rules import broken_rules, is_large
 from solver.candidates.terms import assumption
 from solver.curve_notes import curve_notes
@@ -52,6 +53,8 @@ def assumptions(problem: Problem, catalog: Catalog, found: Candidates) -> list[s
     out.extend(tco_notes(problem, catalog, found))
     if found.pools.filter(pl.col("site").is_not_null()).height:
         out.extend(curve_notes(problem, catalog, found))
+    if any(x.ends is not None and x.ends < problem.horizon for x in problem.leases):
+        out.append("leases that end within the horizon are renewed at their price, month by month")
     if "spot" not in problem.billing_modes:
         out.append("spot not considered (policy.billing)")
     used = found.prices.filter(pl.col("price_currency") != problem.currency)["price_currency"].unique().sort()
@@ -116,6 +119,10 @@ def warnings_of(
         out.append(
             "purchase is allowed but no site is given: nothing can be bought (add sites: [{name: ..., power: ...}])"
         )
+    ways = set(found.capacity["billing"]) if found.capacity.height else set()
+    for number, lease in enumerate(problem.leases):
+        if way_name(number, lease) not in ways:
+            out.append(f"leases[{number}]: {lease.offer} is not allowed by the limits, or serves no workload: given up")
     if lines is not None:
         out.extend(_price_warnings(price_uses(lines.items), catalog))
     if workloads is not None:

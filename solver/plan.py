@@ -316,6 +316,25 @@ class Portfolio(Part):
     single_modes: tuple[SingleMode, ...] = Field(default=(), description="the best one first")
 
 
+class Change(Part):
+    """One step from the running fleet to the plan. `cost` over the horizon, what giving up and starting costs included."""
+
+    action: str = Field(description="keep | renew | drop | add")
+    item: str
+    count: int = Field(description="nodes; by the hour those of the busiest period")
+    before: str = Field(description="how it is held now; empty for what is added")
+    after: str = Field(description="how the plan holds it; empty for what is dropped")
+    cost: MoneyText
+
+
+class Stayed(Part):
+    """The plan near the running fleet beside the cheapest one: at most `tolerance` dearer, with the fewest nodes changed."""
+
+    cheapest: MoneyText
+    tolerance: float
+    changed_nodes: int
+
+
 class RunnerUp(Part):
     """The best plan that does without the main accelerator of this one; None cost: there is no such plan."""
 
@@ -429,6 +448,8 @@ class Result(Part):
     storage: tuple[StoredData, ...] = ()
     limits: tuple[LimitUse, ...] = ()
     portfolio: Portfolio | None = None
+    changes: tuple[Change, ...] = ()
+    stayed: Stayed | None = None
     runner_up: RunnerUp | None = None
     single_modes: tuple[Alone, ...] = Field(
         default=(), description="where the plan mixes billing modes: each mode alone, the cheapest first"

@@ -18,8 +18,10 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Fixed, Problem, Serve
 from solver.candidates import Candidates
+from solver.candidates.fleet_gear import GIVEN_UP, STARTED
 from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, build_gear
+from solver.candidates.leases import lease_number
 from solver.candidates.money import site_frame
 from solver.candidates.periods import Stage, week_periods
 from solver.candidates.survival import survival
@@ -127,6 +129,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         option={} if option_rows.is_empty() else {row: q for q, row in enumerate(option_rows["row"])},
         replica={} if replica_rows.is_empty() else {row: k for k, row in enumerate(replica_rows["row"])},
         gear={key: g for g, key in enumerate(gear["key"])},
+        way={int(r["row"]): (i, bool(r["commit"])) for i, r in enumerate(ways)},
     )
     instance = Instance(
         periods=tuple(p.name for p in found.periods),
@@ -157,6 +160,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         rows=tuple(row for rule in gears.rules for row in scaled_rows(rule, names, len(found.periods))),
         stage_of=tuple(p.stage for p in found.periods),
         wishes=_wishes(problem, rates),
+        moved=tuple(g for g, key in enumerate(gear["key"]) if key.startswith((GIVEN_UP, STARTED))),
     )
     prices = (
         found.prices.filter(pl.col("pool").is_in(pools["pool"].implode())).sort("pool", "billing", "price").to_dicts()
@@ -383,6 +387,7 @@ def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int], found: 
     """One way to hold a pool. A commitment's cash is the sum of its rounded bill components, so that bills add up."""
     pool = index[str(r["pool"])]
     commit = bool(r["commit"])
+    number = lease_number(str(r["billing"]))
     costs: list[float] = r["costs"]
     cashes: list[float] = r["cashes"]
     if commit:
@@ -400,7 +405,7 @@ def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int], found: 
         pool=pool,
         billing=str(r["billing"]),
         commit=commit,
-        max_nodes=most[pool],
+        max_nodes=most[pool] if number is None else found.problem.leases[number].count,
         cost=cost,
         cash=cash,
         capex=cents(float(r["capex"])),

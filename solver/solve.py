@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 import polars as pl
 
 from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
+from problems.schema import Problem
 from solver.alone import compared
 from solver.assemble import Answer, assemble, no_plan
 from solver.binding import binding_limits
@@ -22,7 +25,7 @@ from solver.events import Event, OnEvent, SolveOptions
 from solver.hints import give_hint
 from solver.instance import Instance
 from solver.left_out import Limited, portfolio
-from solver.model import build_model, tie_break_model
+from solver.model import build_model, nearest_model, tie_break_model
 from solver.plan import Result, Status, StopReason
 from solver.priorities import Ranked, ranked
 from solver.scale_up import STEPS, grown, has_a_limit, largest
@@ -111,8 +114,13 @@ def solve(
     kept = None
     if ranks is not None:
         limited = Limited(TIE_SHARE * time_limit, options, stop)
-        kept = portfolio(problem, found, catalog, scaled, ranks, final or search, limited)
-    answer = Answer(loaded, catalog, small, scaled, search, final, binding, options, clock.now(), kept)
+        kept = portfolio(problem, found, catalog, scaled, ranks, final, limited)
+    cheapest = None
+    near = _nearest(scaled, search, final.values, problem, TIE_SHARE * time_limit, options, stop)
+    if near is not None and near.values is not None:
+        cheapest, search = search.objective, near
+        final = replace(near, values=settled(scaled.instance, near.values))
+    answer = Answer(loaded, catalog, small, scaled, search, final, binding, options, clock.now(), kept, cheapest)
     result = assemble(answer)
     if options.runner_up and not (stop is not None and stop.is_set()) and (ranks is None or ranks.unproved is None):
         floors = scaled.instance.floors
@@ -257,6 +265,38 @@ def _break_ties(
         stop=stop,
     )
     return found if found.values is not None else None
+
+
+def _nearest(
+    scaled: Scaled,
+    search: Found,
+    values: Values | None,
+    problem: Problem,
+    time_limit: float,
+    options: SolveOptions,
+    stop: threading.Event | None,
+) -> Found | None:
+    """Fewest nodes changed among plans within policy.keep_unless_saves of the best, and the cheapest of those; else None."""
+    tolerance = problem.policy.keep_unless_saves
+    if not tolerance or not scaled.instance.moved or search.objective is None or values is None:
+        return None
+    if search.objective < 0 or (stop is not None and stop.is_set()):
+        return None  # the value of a priority is not proved: that comes first
+    most = search.objective + math.floor(Fraction(repr(tolerance)) * search.objective)
+
+    def look(changes: int | None, near: Values) -> Found:
+        built = nearest_model(scaled.instance, most, changes)
+        give_hint(built, near)
+        return run(
+            built, time_limit_s=time_limit, gap=0.0, workers=options.workers, seed=options.seed, stop=stop, patience=1.0
+        )
+
+    fewest = look(None, values)
+    if fewest.values is None:
+        return None
+    best = look(fewest.objective, fewest.values)
+    proved = search.status is Status.OPTIMAL and fewest.status is Status.OPTIMAL
+    return replace(fewest, status=Status.OPTIMAL if proved else Status.FEASIBLE, values=best.values or fewest.values)
 
 
 def _runner_up(

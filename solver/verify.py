@@ -14,6 +14,7 @@ from solver.plan import Placement, Result, WorkloadPlan
 from solver.scale_up import STEPS, grown
 from solver.verify_cash import check_cash
 from solver.verify_deployment import check_deployment
+from solver.verify_fleet import check_fleet
 from solver.verify_losses import Carrying, check_losses
 from solver.verify_money import check_bill
 from solver.verify_places import check_places
@@ -49,6 +50,7 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
     wrong += check_units(result, problem, catalog)
     wrong += check_tco(result, problem, catalog)
     wrong += check_cash(result, problem, catalog)
+    wrong += check_fleet(result, problem, catalog)
     wrong += check_running(result, problem, catalog)
     wrong += check_places(result, problem, catalog)
     wrong += check_deployment(result, problem, catalog)

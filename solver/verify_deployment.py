@@ -33,7 +33,9 @@ def _mode_of(item: Item, catalog: Catalog) -> tuple[dict[str, object], float] | 
     """Row of deployment_modes for a machine on the bill, and hours that pass before its start-up; None where unknown."""
     waits = 0.0
     if item.kind == "rental":
-        offers = catalog.offers.filter(pl.col("offer_id") == (item.pool or "").removesuffix("#spot").removesuffix("#units"))
+        offers = catalog.offers.filter(
+            pl.col("offer_id") == (item.pool or "").removesuffix("#spot").removesuffix("#units")
+        )
         if offers.is_empty():
             return None
         mode, waits = offers["deployment_mode"][0], 24 * float(offers["lead_time_days"][0] or 0.0)

@@ -7,6 +7,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Problem
 from solver.plan import Item, Result
+from solver.verify_fleet import is_leased, lease_months, leased
 from solver.verify_money import HIRED, billing_terms, paid_months
 from solver.verify_traffic import SLACK, period_hours, spans, there
 
@@ -19,7 +20,7 @@ def check_commitments(result: Result, problem: Problem, catalog: Catalog) -> lis
         if item.kind not in ("rental", "server") or item.gear is not None:
             continue
         mode, term, _ = billing_terms(item.billing)
-        if mode in HIRED:
+        if mode in HIRED or is_leased(item.billing):  # leases: check_fleet
             continue
         if item.from_month is None:
             if len(stages) > 1:
@@ -84,7 +85,12 @@ def _monthly(
     mode, term, upfront = billing_terms(item.billing)
     if item.kind != "rental":
         return 0.0
-    if mode in HIRED:
+    lease = leased(item, problem)
+    if lease is not None and lease.ends is not None:
+        return paid / lease_months(item, lease, result, problem)
+    if mode in HIRED or lease is not None:
         all_hours = sum(hours[p] for p in item.quantity_by_period or hours)
         return paid * sum(hours[p] for p in here) / all_hours / months
+    if not term:
+        return 0.0  # a commitment that the problem does not have: check_fleet and check_bill refuse it
     return paid * (1 - upfront) / paid_months(item, result, problem, term)

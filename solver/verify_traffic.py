@@ -144,10 +144,9 @@ def _replay(
                 )
             for b, bucket in enumerate(work.traffic.buckets):
                 supply = served(work, plan.placements, period)[b]
-                if supply < demand * bucket.share * (1 - SLACK) - 1e-12:
-                    wrong.append(
-                        f"{work.name}: {supply:.6g} of {demand * bucket.share:.6g} served in the busiest hour of {period}"
-                    )
+                asked = demand * plan.served_share * bucket.share
+                if supply < asked * (1 - SLACK) - 1e-12:
+                    wrong.append(f"{work.name}: {supply:.6g} of {asked:.6g} served in the busiest hour of {period}")
     return wrong
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from solver.instance import Instance, Terms
+from solver.instance import Instance, Service, Terms
 from solver.search import Values
 
 
@@ -68,11 +68,21 @@ def _kept(terms: Terms, numbers: Sequence[int]) -> Terms:
     return tuple((number[j], factor) for j, factor in terms if j in number)
 
 
+def _survives(service: Service, number: dict[int, int]) -> Service:
+    """A service with the pools that it may lose, and those that chance counts on, in their new numbers."""
+    return replace(
+        service,
+        groups=tuple(tuple(number[o] for o in group if o in number) for group in service.groups),
+        ladders=tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in service.ladders),
+    )
+
+
 def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | None = None) -> Part:
     """The instance with only these pools and all gear, and of the options of jobs only these (all on the pools where not given)."""
     kept = tuple(sorted(set(pools)))
     number = {o: n for n, o in enumerate(kept)}
     capacities = tuple(i for i, c in enumerate(inst.capacities) if c.pool in number)
+    way = {i: n for n, i in enumerate(capacities)}
     replicas = tuple(k for k, r in enumerate(inst.replicas) if r.pool in number)
     wanted = range(len(inst.options)) if options is None else sorted(set(options))
     chosen = tuple(q for q in wanted if inst.options[q].pool in number)
@@ -83,9 +93,11 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
         replicas=tuple(replace(inst.replicas[k], pool=number[inst.replicas[k].pool]) for k in replicas),
         options=tuple(replace(inst.options[q], pool=number[inst.options[q].pool]) for q in chosen),
         quotas=tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in inst.quotas),
+        services=tuple(_survives(s, number) for s in inst.services),
         rows=tuple(
             replace(
                 row,
+                hourly=tuple((way[i], p, f) for i, p, f in row.hourly if i in way),
                 commit=_kept(row.commit, capacities),
                 chosen=_kept(row.chosen, chosen),
                 used=_kept(row.used, kept),

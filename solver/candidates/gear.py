@@ -89,10 +89,11 @@ class GearRule:
     """low <= sum <= high over nodes held (by pool), nodes by the hour (by pool and number of the period), pools in use, job
     options (by candidate row), replicas (by row) and gear.
 
-    `field` is the limit of the problem that the rule states, or empty. A rule over replicas holds in every period.
+    `field` is the limit of the problem that the rule states, or empty. A rule over replicas holds in every period. `ways` are
+    single ways to hold nodes, by candidate row of the capacity and number of the period (of no consequence for commitments).
     """
 
-    rule: str  # fabric | storage | racks | charges | operations | sales
+    rule: str  # fabric | storage | racks | charges | operations | sales | fleet
     field: str
     low: int | None
     high: int | None
@@ -102,6 +103,7 @@ class GearRule:
     options: dict[int, int] = dataclasses.field(default_factory=dict)
     replicas: dict[int, int] = dataclasses.field(default_factory=dict)
     gear: dict[str, int] = dataclasses.field(default_factory=dict)
+    ways: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
 
 
 Made = tuple[list[GearOption], list[GearRule]]
@@ -204,9 +206,10 @@ def makers() -> tuple[Callable[[GearContext], Made], ...]:
     """One function per kind of gear; racks come last, since other gear stands in them."""
     from solver.candidates.charge_gear import charge_gear
     from solver.candidates.fabric_gear import fabric_gear
+    from solver.candidates.fleet_gear import fleet_gear
     from solver.candidates.operations_gear import operations_gear
     from solver.candidates.rack_gear import rack_gear
     from solver.candidates.sale_gear import sale_gear
     from solver.candidates.storage_gear import storage_gear
 
-    return (charge_gear, fabric_gear, operations_gear, sale_gear, storage_gear, rack_gear)
+    return (charge_gear, fabric_gear, fleet_gear, operations_gear, sale_gear, storage_gear, rack_gear)

@@ -14,6 +14,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem
 from solver.candidates.frames import RENTED_COLUMNS, fx_rates, money_in
+from solver.candidates.leases import held_leases, is_running, is_term
 from solver.candidates.owning import amount, instalments, owning, provider_frame, staff_per_node_month
 from solver.candidates.periods import LoadCalendar, Period, Stage
 from solver.candidates.starts import started
@@ -281,13 +282,13 @@ def held_capacity(
     here = hour_price()
     bought = pl.col("billing") == "purchase"
     own = pl.col("kind") != "rental"
-    by_hour = pl.col("billing").is_in(list(HELD_BY_HOUR))
+    by_hour = pl.col("billing").is_in(list(HELD_BY_HOUR)) | is_running()
     months = pl.col("paid_months")
     leads = catalog.offers.select(pool="offer_id", lead_time_days="lead_time_days")
-    frame = frame.join(leads, on="pool", how="left", maintain_order="left")
-    frame = started(frame.with_columns(commit=~by_hour), problem, terms.stages)
+    frame = frame.join(leads, on="pool", how="left", maintain_order="left").with_columns(commit=~by_hour)
+    held = [started(frame.filter(~is_term()), problem, terms.stages), held_leases(frame, problem, terms.stages)]
     frame = (
-        stretched(frame, terms.calendar, terms.stages)
+        stretched(pl.concat(held, how="diagonal_relaxed"), terms.calendar, terms.stages)
         .with_columns(
             part_class=pl.lit("server"),
             price=pl.when(bought).then(here).otherwise(0.0),
@@ -315,10 +316,8 @@ def held_capacity(
     at_start = (1 + rate) ** (-pl.col("start") / 12)
     # What is owed for months beyond the horizon is paid with its last.
     beyond = (months - pl.col("held_months")) * (1 + rate) ** (-math.ceil(terms.horizon - 1e-9) / 12)
-    # What has no term has nothing to pay at its start.
-    upfront_now = pl.when(pl.col("upfront_share") > 0).then(
-        upfront * upfront_present(pl.col("term_months"), months, rate) * at_start
-    ).otherwise(0.0)
+    at_once = upfront * upfront_present(pl.col("term_months"), months, rate) * at_start
+    upfront_now = pl.when(pl.col("upfront_share") > 0).then(at_once).otherwise(0.0)  # leases have no term of their own
     cash = pl.col("held_cash") + paid
     rented = upfront_now + rent_month * (pl.col("held_worth") + beyond)
     cost = pl.col("held_cost") + pl.when(own).then(0.0).otherwise(rented)
@@ -453,7 +452,7 @@ def option_money(
             / 1000,
         )
     )
-    committed = capacity.filter(~pl.col("billing").is_in(list(HIRED)))["pool"].unique()
+    committed = capacity.filter(~pl.col("billing").is_in(list(HIRED)) & ~is_running())["pool"].unique()
     room = HOURS_PER_MONTH / runs if per_month else terms.horizon * HOURS_PER_MONTH / runs
     energy = extra_w * pl.col("duration_h") / HOURS_PER_MONTH * per_watt_month(terms)
     pooled = (

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from solver.candidates.leases import is_lease
+
 
 def occupied() -> pl.Expr:
     """Hours of the week that a job keeps; all of them where it takes held machines all month."""
@@ -137,7 +139,11 @@ def reduce_pools(
     calm : A may not be interrupted more often than B, since a service's availability counts that
     """
     shared = _shared(replicas, pooled, redundant)
-    kept = pools.filter(pl.col("pool").is_in(shared.implode()))["pool"]
+    # A running lease is cheap or costs to give up, and there are only so many nodes of it: its pool stays, and no pool
+    # falls to one because of it.
+    running = capacity.filter(is_lease())["pool"]
+    capacity = capacity.filter(~is_lease())
+    kept = pools.filter(pl.col("pool").is_in(pl.concat([shared, running]).implode()))["pool"]
     lost = _lost_networks(pools, capacity, replicas, pooled, extra, kept, [*apart], calm)
 
     def rest(frame: pl.DataFrame) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from solver.candidates.frames import (
     typed_capacity,
     typed_pools,
 )
+from solver.candidates.leases import lease_prices
 from solver.candidates.terms import allowed, assumption, has_tags, trusted
 from solver.features.cost import fallback_share
 
@@ -57,7 +58,9 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
         )
     if not policy.include_doubtful:
         reasons.append((pl.col("doubtful"), "row marked doubtful in the catalogue (policy.include_doubtful)"))
-    reasons.append((~pl.col("offer_id").is_in(catalog.prices["offer_id"].implode()), "no price known"))
+    running = lease_prices(problem, catalog, rates)
+    priced = pl.concat([catalog.prices["offer_id"], running["offer_id"]])
+    reasons.append((~pl.col("offer_id").is_in(priced.implode()), "no price known"))
     kept, dropped = split_by_reason(offers, reasons, "offer_id")
 
     modes = problem.billing_modes
@@ -100,7 +103,9 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
     )
     spot = pl.col("billing") == "spot"
     apart = pl.col("billing").replace_strict({"spot": "#spot", "compute_unit": "#units"}, default="")
-    capacity = prices.with_columns(
+    # What runs already may be kept whatever the billing policy; it is not a price that others could have.
+    running = running.join(kept.select("offer_id"), on="offer_id", how="semi", maintain_order="left")
+    capacity = pl.concat([prices, running], how="diagonal_relaxed").with_columns(
         pool=pl.col("offer_id") + apart,
         price=pl.col("price_per_hour"),
         interruption_per_month=pl.when(spot).then(pl.col("interruption_per_month").fill_null(default_interruption)),

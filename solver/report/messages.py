@@ -22,6 +22,19 @@ ZH: dict[str, str] = {
     "{n} pools": "{n} 个资源池",
     "{months} months": "{months} 个月",
     "objective {name}": "目标 {name}",
+    # running fleet
+    "Changes": "变更",
+    "keep": "保留",
+    "renew": "续租",
+    "give up": "退租",
+    "add": "新增",
+    "{n} nodes change; the cheapest plan would save {money}": "变更 {n} 个节点；最便宜的方案可再省 {money}",
+    "Fewest changes to the running fleet within {share} of the cheapest plan, proved": (
+        "在最便宜方案的 {share} 以内对现有集群变更最少，已证明"
+    ),
+    "Few changes to the running fleet near the cheapest plan; not proved to be the fewest": (
+        "接近最便宜方案且变更较少；未证明为最少"
+    ),
     # survival
     "Survives": "容错",
     "no spare node is needed": "无需备用节点",

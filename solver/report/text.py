@@ -111,6 +111,7 @@ def _workloads(result: Result, view: View, t: Messages) -> RenderableType:
 
 def _plan_notes(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     yield from left_lines(result, t)
+    yield from parts.change_lines(result, t)
     yield from parts.survival_lines(result, t)
     yield from parts.limit_lines(result, t)
     yield from _labelled(t("Runs"), (f"{name}: {said}" for name, said in run_texts(result, t)))

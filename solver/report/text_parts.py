@@ -263,6 +263,11 @@ def distance(result: Result) -> float | None:
 
 def status_text(result: Result, t: Messages) -> str:
     """Say what is known about the plan. "Cheapest" is said of nothing but a proved least cost."""
+    if result.stayed is not None and result.status is Status.OPTIMAL:
+        within = forms.share(result.stayed.tolerance)
+        return t("Fewest changes to the running fleet within {share} of the cheapest plan, proved", share=within)
+    if result.stayed is not None:
+        return t("Few changes to the running fleet near the cheapest plan; not proved to be the fewest")
     if result.status is Status.OPTIMAL and result.portfolio is not None and result.portfolio.left_out:
         return t("Most value within the limits, and the cheapest plan for it, proved")
     if result.status is Status.OPTIMAL:
@@ -320,6 +325,30 @@ def survival_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
             said.append(f"{w.name}: {nodes}" + (f", {sure}" if sure else ""))
     for number, text in enumerate(said):
         yield (t("Survives") if number == 0 else ""), text
+
+
+ACTIONS = {"keep": "keep", "renew": "renew", "drop": "give up", "add": "add"}
+
+
+def change_lines(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
+    """Steps from the running fleet to the plan, what they cost, and what the cheapest plan would save."""
+    currency = currency_of(result)
+    for number, change in enumerate(result.changes):
+        held = (change.after or change.before).replace("_", " ")
+        said = (
+            f"{t(ACTIONS[change.action])} {change.count} x {change.item} ({held}): {forms.money(change.cost, currency)}"
+        )
+        yield (t("Changes") if number == 0 else ""), said
+    if result.stayed is not None and result.cost is not None:
+        saved = result.cost.total - result.stayed.cheapest
+        yield (
+            "",
+            t(
+                "{n} nodes change; the cheapest plan would save {money}",
+                n=result.stayed.changed_nodes,
+                money=forms.money(saved, currency),
+            ),
+        )
 
 
 def runner_up_text(result: Result, t: Messages) -> str:

@@ -337,6 +337,9 @@ class _Builder:
             self.program.row({self.share[i]: 1, self.kept[i]: -SHARE_UNIT}, high=0)
             if wish.must:
                 self.program.row({self.kept[i]: 1}, low=1)
+            for before in self.inst.runs[wish.work].after if wish.job and self.inst.runs else ():
+                first = next(k for k, x in enumerate(self.inst.wishes) if (x.job, x.work) == (True, before))
+                self.program.row({self.kept[i]: 1, self.kept[first]: -1}, high=0)
         for level, floor in enumerate(self.inst.floors):
             self.program.row(self._value(level), low=floor)
 

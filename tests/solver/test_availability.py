@@ -14,6 +14,7 @@ from catalogs.catalog import Catalog
 from catalogs.load import load_catalog
 from problems.issues import ProblemError
 from problems.load import LoadedProblem, load_text
+from solver.bounding.restrict import restricted
 from solver.events import SolveOptions
 from solver.features.availability import ladder, nodes_to_lose
 from solver.instance import DEMAND_UNIT, Instance, Ladder, Wish
@@ -133,6 +134,23 @@ def test_random_chances_and_groups(seed: int) -> None:
     expected = lost_one_by_one(inst)
     assert run(build_model(inst), time_limit_s=20, gap=0.0, workers=2, seed=1).objective == expected
     assert highs_optimum(inst).objective == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_instance_without_its_first_pool_survives_the_same(seed: int) -> None:
+    """Groups and ladders follow their pools when others are left out."""
+    rng = random.Random(seed)
+    rungs = tuple(Ladder((o,), tuple(ladder(u, 0.99, 6, 40))) for o, u in ((0, SURE), (1, 0.02), (2, SHAKY)))
+    groups = rng.choice([(), ((0, 1), (2,)), ((0,), (1,), (2,))])
+    inst = instance(
+        pools=tuple(pool(key=f"p{o}", gpus=1, node_limit=9 if o else 0) for o in range(3)),
+        capacities=tuple(way(pool=o, max_nodes=9, cost=(c := rng.randrange(50, 200),), cash=(c,)) for o in range(3)),
+        services=(service(ladders=rungs, groups=groups),),
+        replicas=tuple(kind(pool=o, node_blend=HALF) for o in range(3)),
+    )
+    part = restricted(inst, (1, 2)).instance
+    whole = run(build_model(inst), time_limit_s=20, gap=0.0, workers=2, seed=1).objective
+    assert run(build_model(part), time_limit_s=20, gap=0.0, workers=2, seed=1).objective == whole
 
 
 # --- whole plans ---------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from tests.oracle.brute import brute_force
 from tests.oracle.highs import highs_optimum
 
 HALF = DEMAND_UNIT // 2
-GEAR_RULES = ("fabric", "storage", "racks", "charges", "operations", "sales")
+GEAR_RULES = ("fabric", "storage", "racks", "charges", "operations", "sales", "fleet")
 
 
 def pool(**changes: Any) -> Pool:
