@@ -9,7 +9,7 @@ import polars as pl
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """All tables, validated; `prices` with derived commitments and the buyer's own discounts. Columns, units and meaning: the schemas named in `catalogs.schema.TABLES`.
+    """All tables, validated; `prices` with derived commitments, compute units and the buyer's own discounts. Columns, units and meaning: the schemas named in `catalogs.schema.TABLES`.
 
     `sha256` is a hash over the content of all tables, whatever the order of their rows; of large imported
     tables over their file, which an import sorts.
@@ -26,6 +26,8 @@ class Catalog:
     offers: pl.DataFrame
     deployment_modes: pl.DataFrame
     prices: pl.DataFrame
+    compute_units: pl.DataFrame
+    capacity_blocks: pl.DataFrame
     book: pl.DataFrame
     discounts: pl.DataFrame
     spot_interruption: pl.DataFrame

@@ -15,6 +15,7 @@ from catalogs.book import apply_book
 from catalogs.cache import read_manifest, read_parquet
 from catalogs.catalog import Catalog
 from catalogs.commitments import derive_commitments
+from catalogs.compute_units import compute_unit_prices
 from catalogs.errors import CatalogError, Issue
 from catalogs.read import nearest, parse_table
 from catalogs.schema import TABLES
@@ -174,6 +175,7 @@ def _assembled(tables: Mapping[str, pl.DataFrame], issues: Sequence[Issue], seal
         content = sealed.get(name) or content_sha256(columns[name], TABLES[name].primary_key())
         digest.update(f"{name} {content}\n".encode())
     # The hash is of what was read; what follows from it is not hashed twice.
-    prices = pl.concat([columns["prices"], derive_commitments(columns)], rechunk=True)
+    more = [derive_commitments(columns), compute_unit_prices(columns)]
+    prices = pl.concat([columns["prices"], *more], rechunk=True)
     columns["prices"] = apply_book(prices, columns["offers"], columns["book"])
     return Catalog(**columns, sha256=digest.hexdigest())

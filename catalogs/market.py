@@ -103,6 +103,42 @@ class Prices(Sourced):
         return ~pl.col("billing").is_in(["reserved", "subscription"]) | (pl.col("term_months") > 0)
 
 
+class ComputeUnits(Sourced):
+    """Accelerators that a provider sells by normalised compute units, charged on the work consumed.
+
+    An accelerator in use takes `units_per_accelerator_hour` units, each at `price_per_unit`; one that idles takes none. The
+    built-in table is empty: unit prices stand in contracts, and these in the buyer's own overlay.
+    """
+
+    provider = text(key=True)
+    accelerator = text(key=True)
+    unit = text()
+    units_per_accelerator_hour = positive(nullable=False)
+    price_per_unit = positive(nullable=False)
+    currency = choice(CURRENCIES)
+    min_hours = at_least_zero(nullable=False)
+    granularity_s = positive(nullable=False)
+
+
+class CapacityBlocks(Sourced):
+    """Shape of a provider's capacity blocks, which are reserved for a fixed time and paid up front.
+
+    `nodes`: numbers of nodes that a block comes in, split by ";" (null: any). A block lasts at most `max_hours`; what is longer
+    than `long_hours` lasts a multiple of `long_step_hours`. Steps and minimum below that are the price's own.
+    """
+
+    provider = text(key=True)
+    nodes = text(nullable=True)
+    max_hours = positive()
+    long_hours = positive()
+    long_step_hours = positive()
+
+    @dy.rule()
+    def both_of_long_blocks(cls) -> pl.Expr:  # noqa: N805
+        """Long blocks have a length from which on they are long, and a step."""
+        return pl.col("long_hours").is_null() == pl.col("long_step_hours").is_null()
+
+
 class Book(Sourced):
     """What a buyer has negotiated: `discount` off the listed price, or a price. `*` stands for any.
 

@@ -161,6 +161,7 @@ class Problem(Strict):
         if self.policy.billing is not None:
             return frozenset(self.policy.billing)
         modes: set[Billing] = {"on_demand", "reserved", "subscription", "capacity_block", "purchase", "owned"}
+        modes.add("compute_unit")
         if any(isinstance(w, Fixed) and w.spot for w in self.workloads):
             modes.add("spot")
         return frozenset(modes)

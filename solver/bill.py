@@ -59,6 +59,8 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
     stage_of = inst.stage_of or (0,) * len(inst.periods)
     work_cents: dict[str, int] = defaultdict(int)  # energy of the work done, above idle, by site
     work_kwh: dict[str, float] = defaultdict(float)
+    unit_cents: dict[int, int] = defaultdict(int)  # compute units that replicas take, by pool
+    node_hours: dict[int, float] = defaultdict(float)
     energy_kwh = 0.0
     it_w, facility_w = [0.0] * len(inst.stages), [0.0] * len(inst.stages)
     hours = range(len(inst.periods))
@@ -82,7 +84,7 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             machine = "rental" if pool["kind"] == "rental" else "server"
             parts = {machine: 0, **component_cents(row)}  # what is owned already has a line too, at no cost
             held = None
-            if len(inst.stages) > 1:
+            if len(inst.stages) > 1 or row["levels"] is not None:
                 held = {name: count for p, name in enumerate(inst.periods) if c.holds(p)}
             items.extend(_line(pool, row, part, count, amount, held) for part, amount in parts.items())
             continue
@@ -114,13 +116,21 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
     for (k, p), count in values.replicas.items():
         r = inst.replicas[k]
         pool = pools[r.pool]
-        if count and pool["site"] is not None:
-            cash += r.cash[p] * count
-            monthly[stage_of[p]] += r.monthly[p] * count
-            share = scaled.period_hours[p]
+        if not count:
+            continue
+        cash += r.cash[p] * count
+        monthly[stage_of[p]] += r.monthly[p] * count
+        share = scaled.period_hours[p]
+        if pool["site"] is None:
+            unit_cents[r.pool] += r.cash[p] * count
+            node_hours[r.pool] += share * h * count * r.gpus / pool["gpus"]
+        else:
             extra = scaled.replicas["extra_w"][k]
             work_cents[pool["site"]] += r.cash[p] * count
             work_kwh[pool["site"]] += extra * pool["pue"] * share * h / 1000 * count
+    for o, amount in sorted(unit_cents.items()):
+        if amount:
+            items.append(_unit_line(pools[o], rows_of(scaled, o, "compute_unit")[0], node_hours[o], amount))
     for site, amount in sorted(work_cents.items()):
         kwh = work_kwh[site]
         energy_kwh += kwh
@@ -241,8 +251,32 @@ def _job_kwh(pool: dict[str, Any], row: dict[str, Any], problem: Problem) -> flo
     return float(extra_w * pool["pue"] / 1000 * hours_per_month(row, problem) * problem.horizon)
 
 
+def _unit_line(pool: dict[str, Any], row: dict[str, Any], node_hours: float, amount: int) -> Item:
+    """Compute units that services take of a pool over the horizon; its nodes stand in a line of their own, at no cost."""
+    units = node_hours * row["units_per_hour"]
+    return Item(
+        item=f"{pool['provider']} {pool['offer']}",
+        kind="compute_units",
+        quantity=round(units, 6),
+        unit=row["unit"],
+        billing="compute_unit",
+        site=str(pool["region"]),
+        unit_cost=money(amount) / Decimal(repr(round(units, 6))),
+        total_cost=money(amount),
+        pool=pool["pool"],
+        accelerator=pool["accelerator"],
+        provider=pool["provider"],
+        **_price(row),
+    )
+
+
 def _price(row: dict[str, Any]) -> dict[str, Any]:
+    away = row.get("fallback_share")
+    more = (
+        {"fallback_share": round(away, 9), "fallback_price_per_hour": f"{row['fallback_price']:.10g}"} if away else {}
+    )
     return {
+        **more,
         "price_per_hour": f"{row['price']:.10g}",
         "price_currency": row["price_currency"],
         "price_as_of": row["as_of"],
@@ -291,7 +325,7 @@ def _line(
         accelerators=pool["gpus"] * count if machine else None,
         provider=pool["provider"] if machine else None,
         quantity_by_period=names,
-        from_month=row["start"] if names is not None and row["commit"] else None,
+        from_month=row["start"] if names is not None and row["commit"] and row["levels"] is None else None,
         parts=tuple(pool["parts"]) if part == "server" else (),
         **price,
     )

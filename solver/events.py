@@ -28,6 +28,8 @@ class SolveOptions:
     runner_up
         Also look for the best plan without the main accelerator of the chosen one, and for the best all-rented and
         all-bought plans.
+    single_modes
+        Also look what each billing mode alone would cost, and what machines shared over time save; None: as `runner_up`.
     additions
         Where workloads are left out, also price adding them, and look how far single billing modes come.
     """
@@ -39,6 +41,12 @@ class SolveOptions:
     log: bool = False
     runner_up: bool = True
     additions: bool = True
+    single_modes: bool | None = None
+
+    @property
+    def compares(self) -> bool:
+        """Whether single billing modes are looked at."""
+        return self.runner_up if self.single_modes is None else self.single_modes
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class Item(Part):
 
     item: str
     kind: str = Field(
-        description="rental | server | network | storage | rack | setup | staff | support | egress | operations | sale | energy | maintenance | space | residual | spares | tax | financing | replacement | goodput"
+        description="rental | compute_units | server | network | storage | rack | setup | staff | support | egress | operations | sale | energy | maintenance | space | residual | spares | tax | financing | replacement | goodput"
     )
     quantity: float
     billing: str
@@ -87,6 +87,11 @@ class Item(Part):
     price_as_of: str | None = None
     price_confidence: str | None = None
     price_source: str | None = None
+    fallback_share: float | None = Field(
+        default=None,
+        description="spot: share of its hours expected on demand, on the same machine, after interruptions",
+    )
+    fallback_price_per_hour: str | None = Field(default=None, description="what those hours cost, in price_currency")
     quantity_by_period: dict[str, int] | None = None
     from_month: float | None = Field(
         default=None, description="months after the start at which a commitment begins; absent where the load is steady"
@@ -285,6 +290,20 @@ class SingleMode(Part):
     proved: bool
 
 
+class Alone(Part):
+    """The best plan under one billing mode alone, or without sharing machines over time; no total where there is none.
+
+    `saving` is what this plan costs less, as a share of the alternative's bound: it costs that or more.
+    """
+
+    billing: str
+    total: MoneyText | None
+    bound: float | None
+    saving: float | None
+    proved: bool
+    because: str | None = Field(default=None, description="why there is no such plan")
+
+
 class Portfolio(Part):
     """What was served of each priority, what was left out and what it would cost, and how far single billing modes come."""
 
@@ -437,6 +456,12 @@ class Result(Part):
     )
     alternatives: tuple[Alternative, ...] = ()
     break_even: BreakEven | None = None
+    single_modes: tuple[Alone, ...] = Field(
+        default=(), description="where the plan mixes billing modes: each mode alone, the cheapest first"
+    )
+    unshared: Alone | None = Field(
+        default=None, description="where jobs run in hours that others leave free: the best plan in which none does"
+    )
     prices: tuple[PriceUse, ...] = ()
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -208,7 +208,7 @@ def _quotas(problem: Problem, pools: list[Pool]) -> tuple[Quota, ...]:
         hit = []
         for i, pool in enumerate(pools):
             if pool.site is None:
-                whole = pool.key.removesuffix("#spot")
+                whole = pool.key.removesuffix("#spot").removesuffix("#units")
                 provider_offer = whole.rsplit("/", 1)[0]
                 if quota.offer in (whole, provider_offer, provider_offer.split("/", 1)[-1]):
                     hit.append(i)
@@ -412,5 +412,10 @@ def _capacity(r: dict[str, Any], index: dict[str, int], most: list[int], found: 
         monthly=tuple(cents(x) for x in monthlies),
         carbon=tuple(math.ceil(x) for x in carbons),
         start=int(r["first_stage"]),
-        active=tuple(int(r["first_stage"]) <= p.stage < int(r["until_stage"]) for p in found.periods) if commit else (),
+        active=tuple(
+            int(r["first_stage"]) <= p.stage < int(r["until_stage"]) and (r["levels"] is None or p.level in r["levels"])
+            for p in found.periods
+        )
+        if commit
+        else (),
     )

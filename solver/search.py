@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ortools.sat.python import cp_model
 
+from solver.instance import Instance
 from solver.model import PlanModel
 from solver.plan import Status, StopReason
 from solver.schedule import share_pool, starts_for
@@ -240,9 +241,21 @@ def _run_once(
     return Found(status, stopped, objective, low, _values(built, solver), wall, watch.first_s, *size)
 
 
+def _without_spare(inst: Instance, values: Values) -> Values:
+    """Values without nodes that cost nothing and nobody uses: what is sold by compute units is there when it is wanted."""
+    hourly = dict(values.hourly)
+    for i, c in enumerate(inst.capacities):
+        if c.billing != "compute_unit":
+            continue
+        for p in range(len(inst.periods)):
+            taken = sum(r.gpus * values.replicas[k, p] for k, r in enumerate(inst.replicas) if r.pool == c.pool)
+            hourly[i, p] = min(hourly[i, p], -(-taken // inst.pools[c.pool].gpus))
+    return replace(values, hourly=hourly)
+
+
 def _values(built: PlanModel, solver: cp_model.CpSolver) -> Values:
     v = built.context.variables
-    return Values(
+    found = Values(
         commit={k: solver.value(x) for k, x in v.commit.items()},
         hourly={k: solver.value(x) for k, x in v.hourly.items()},
         replicas={k: solver.value(x) for k, x in v.replicas.items()},
@@ -252,3 +265,4 @@ def _values(built: PlanModel, solver: cp_model.CpSolver) -> Values:
         start={k: solver.value(x) for k, x in v.start.items()},
         share={k: solver.value(x) for k, x in v.share.items()},
     )
+    return _without_spare(built.context.instance, found)

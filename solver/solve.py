@@ -15,6 +15,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
 from problems.schema import Problem
+from solver.alone import compared
 from solver.assemble import Answer, assemble, no_plan
 from solver.binding import binding_limits
 from solver.blend import blended, has_mixes, hint
@@ -127,6 +128,11 @@ def solve(
         if runner is not None:
             result = result.model_copy(update={"runner_up": runner})
         result = with_alternatives(found, catalog, result, TIE_SHARE * time_limit, options, stop)
+    if options.compares and ranks is None and result.status in (Status.OPTIMAL, Status.FEASIBLE):
+        values = (final or search).values
+        assert values is not None
+        held = compared(found, catalog, scaled, values, result, TIE_SHARE * time_limit, options, stop)
+        result = result.model_copy(update={"single_modes": held.single_modes, "unshared": held.unshared})
     tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
     return result
 

@@ -95,8 +95,7 @@ def _cents(scaled: Scaled, values: Values, use: Use) -> dict[str, int]:
             out[inst.jobs[option.work]] += option.cash
     for (k, p), count in values.replicas.items():
         replica = inst.replicas[k]
-        if scaled.pools["site"][replica.pool] is not None:
-            out[inst.services[replica.work].name] += replica.cash[p] * count
+        out[inst.services[replica.work].name] += replica.cash[p] * count
     return out
 
 

@@ -27,6 +27,7 @@ from solver.verify_storage import check_storage
 from solver.verify_tco import check_tco
 from solver.verify_terms import check_commitments
 from solver.verify_traffic import SLACK, check_traffic, served
+from solver.verify_units import check_units
 from solver.verify_week import check_week, is_pooled, node_sizes, nodes_held
 
 
@@ -46,6 +47,7 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
     wrong += _check_proof(result)
     wrong += check_shares(result, problem, catalog)
     wrong += check_bill(result, problem, catalog)
+    wrong += check_units(result, problem, catalog)
     wrong += check_tco(result, problem, catalog)
     wrong += check_cash(result, problem, catalog)
     wrong += check_fleet(result, problem, catalog)
@@ -72,6 +74,11 @@ def _check_proof(result: Result) -> list[str]:
     lowest = result.objective_name not in ("scale", "value")
     if lowest and result.bound > result.objective + 1e-9 * abs(result.objective) + 0.01:
         wrong.append(f"bound {result.bound} above objective {result.objective}")
+    for other in (*result.single_modes, *([] if result.unshared is None else [result.unshared])):
+        if other.total is not None and float(other.total) < result.bound - 0.01 - 1e-6 * abs(result.bound):
+            wrong.append(f"{other.billing} alone costs {other.total}, below the bound {result.bound}")
+        if other.saving and (other.bound is None or abs(other.saving - 1 + result.objective / other.bound) > 1e-4):
+            wrong.append(f"the plan is not {other.saving:.1%} cheaper than {other.billing} alone")
     if result.status == "optimal" and result.gap > 1e-6:
         wrong.append(f"called optimal at a gap of {result.gap}")
     return wrong

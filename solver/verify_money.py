@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Any
 
 import polars as pl
 
 from catalogs.catalog import Catalog
-from problems.schema import Fixed, Problem, Serve
+from problems.schema import Problem
 from solver.plan import Item, Result
-from solver.verify_traffic import period_hours, spans, there
+from solver.verify_hours import away_on_demand, check_block, held_hours, hired_hours
+from solver.verify_traffic import spans, there
 
 HOURS = 730.0
-HIRED = ("on_demand", "spot", "capacity_block")
+HIRED = ("on_demand", "spot", "capacity_block", "compute_unit")
 
 
 def exchange(catalog: Catalog, source: str, target: str) -> float | None:
@@ -66,7 +68,7 @@ def check_bill(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
 
 def _check_rental(item: Item, result: Result, problem: Problem, catalog: Catalog) -> list[str]:
     """Unit cost against price x hours x exchange rate; a cent per period of rounding against the buyer is allowed."""
-    name = (item.pool or "").removesuffix("#spot")
+    name = (item.pool or "").removesuffix("#spot").removesuffix("#units")
     billing, term, upfront = billing_terms(item.billing)
     rows = catalog.prices.filter((pl.col("offer_id") == name) & (pl.col("billing") == billing))
     if term:
@@ -83,8 +85,15 @@ def _check_rental(item: Item, result: Result, problem: Problem, catalog: Catalog
         rate = exchange(catalog, row["currency"], problem.currency)
         if rate is None:
             continue
-        price = row["price_per_hour"] * rate
-        hours = _hours(item, result, problem, row, billing, term)
+        away, full = away_on_demand(name, problem, catalog, row)
+        if abs((item.fallback_share or 0.0) - away) > 1e-6:
+            wrong.append(f"{item.item}: {item.fallback_share or 0:.3%} expected on demand, it is {away:.3%}")
+        price = row["price_per_hour"] * rate * (1 - away)
+        if full is not None:
+            price += full["price_per_hour"] * (exchange(catalog, full["currency"], problem.currency) or 0.0) * away
+        price *= _part_in_use(item, result, catalog) if billing == "compute_unit" else 1.0
+        wrong += check_block(item, problem, catalog, row)
+        hours = _hours(item, result, problem, catalog, row, term)
         exact = price * hours
         rounding = 0.01 * max(1, len(result.periods)) + 1e-9 * exact
         difference = float(item.unit_cost) - exact
@@ -94,13 +103,21 @@ def _check_rental(item: Item, result: Result, problem: Problem, catalog: Catalog
     return [*wrong, f"{item.item}: unit cost {item.unit_cost} but price x hours is {best}"]
 
 
-def _hours(item: Item, result: Result, problem: Problem, row: dict[str, object], billing: str, term: float) -> float:
+def _hours(item: Item, result: Result, problem: Problem, catalog: Catalog, row: dict[str, Any], term: float) -> float:
     if term:
         return HOURS * paid_months(item, result, problem, term)
     if item.hours_per_month is None:
-        hours = period_hours(result, problem)
-        return sum(hours[p] for p in item.quantity_by_period or hours)
-    return _hired_hours(item, problem, row)
+        return held_hours(item, result, problem, row)
+    return hired_hours(item, problem, catalog, row)
+
+
+def _part_in_use(item: Item, result: Result, catalog: Catalog) -> float:
+    """Part of the accelerators of a line sold by compute units that is paid in it: of jobs those in use, of services none."""
+    if item.hours_per_month is None:
+        return 0.0
+    name = item.parts[0].removeprefix("for ") if item.parts else ""
+    used = sum(p.accelerators_per_replica for w in result.workloads if w.name == name for p in w.placements)
+    return used / (item.accelerators or 1)
 
 
 def paid_months(item: Item, result: Result, problem: Problem, term: float) -> float:
@@ -112,27 +129,6 @@ def paid_months(item: Item, result: Result, problem: Problem, term: float) -> fl
     while terms * term < months - 1e-9:
         terms += 1
     return min(terms * term, problem.horizon - start) if problem.policy.pro_rate_commitments else terms * term
-
-
-def _hired_hours(item: Item, problem: Problem, row: dict[str, object]) -> float:
-    """Hours billed to a job over the horizon, each run rounded up to the offer's granularity and minimum."""
-    name = item.parts[0].removeprefix("for ") if item.parts else ""
-    work = next((w for w in problem.workloads if w.name == name), None)
-    if work is None or item.hours_per_month is None:
-        return 0.0
-    granularity = float(row["granularity_s"] or 0) / 3600  # type: ignore[arg-type]
-    least = float(row["min_hours"] or 0)  # type: ignore[arg-type]
-    if isinstance(work, Fixed | Serve):
-        runs, per_run = problem.horizon, item.hours_per_month
-    elif work.runs.per_month:
-        runs, per_run = work.runs.value * problem.horizon, item.hours_per_month / work.runs.value
-    else:
-        runs, per_run = work.runs.value, item.hours_per_month * problem.horizon / work.runs.value
-    if granularity:
-        steps = per_run / granularity
-        whole = int(steps)
-        per_run = (whole if steps - whole < 1e-5 else whole + 1) * granularity
-    return float(runs * max(per_run, least))
 
 
 def billing_terms(label: str) -> tuple[str, float, float]:

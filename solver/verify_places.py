@@ -82,7 +82,7 @@ def _common(
 
 
 def _check_offer(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
-    name = (item.pool or "").removesuffix("#spot")
+    name = (item.pool or "").removesuffix("#spot").removesuffix("#units")
     hit = catalog.offers.filter(pl.col("offer_id") == name)
     if hit.is_empty():
         return [f"{item.item}: not in the catalogue"]
@@ -242,7 +242,7 @@ def _check_quota(result: Result, problem: Problem) -> list[str]:
         for period in result.periods:
             used = 0.0
             for i in result.items:
-                offer = (i.pool or "").removesuffix("#spot")
+                offer = (i.pool or "").removesuffix("#spot").removesuffix("#units")
                 named = quota.offer in (
                     offer,
                     offer.rsplit("/", 1)[0],

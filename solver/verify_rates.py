@@ -67,7 +67,7 @@ def _card(catalog: Catalog, name: str) -> pl.DataFrame:
 
 def _link_class(placement: Placement, catalog: Catalog) -> str | None:
     """Link class of the node: as the offer says, or as the card has it inside an own server."""
-    offer = catalog.offers.filter(pl.col("offer_id") == placement.pool.removesuffix("#spot"))
+    offer = catalog.offers.filter(pl.col("offer_id") == placement.pool.removesuffix("#spot").removesuffix("#units"))
     if offer.height:
         value = offer["interconnect_class"][0]
         return None if value is None else str(value)
@@ -139,7 +139,7 @@ def _check_serving(work: Serve | Batch, placement: Placement, catalog: Catalog, 
 
 def _measured_offer(placement: Placement, catalog: Catalog, tables: SpeedTables) -> str | None:
     """The placement's offer as a measurement of the user's names it; None where none is tied to it."""
-    offer_id = placement.pool.removesuffix("#spot")
+    offer_id = placement.pool.removesuffix("#spot").removesuffix("#units")
     offer = catalog.offers.filter(pl.col("offer_id") == offer_id).select("provider", "offer", pool="offer_id")
     found = with_measured_offer(offer, tables)["measured_offer"].to_list()
     return found[0] if found else None
@@ -181,7 +181,7 @@ def _check_profile(work: Serve, placement: Placement, catalog: Catalog) -> list[
     rows = catalog.user_rates.filter(
         (pl.col("profile") == work.profile) & (pl.col("accelerator") == placement.accelerator)
     )
-    offer_id = placement.pool.removesuffix("#spot")
+    offer_id = placement.pool.removesuffix("#spot").removesuffix("#units")
     for name in (offer_id, placement.offer, placement.offer.split("/", 1)[-1], "*"):
         named = rows.filter(pl.col("offer") == name)
         if named.height:
@@ -227,7 +227,7 @@ def _check_fixed(work: Fixed, placement: Placement, plan: WorkloadPlan, catalog:
     """The machine has the card, CPUs and RAM asked for, on as many nodes."""
     wrong = []
     need = work.accelerator
-    offer = catalog.offers.filter(pl.col("offer_id") == placement.pool.removesuffix("#spot"))
+    offer = catalog.offers.filter(pl.col("offer_id") == placement.pool.removesuffix("#spot").removesuffix("#units"))
     counted = True
     if isinstance(need, AcceleratorNeed):
         card = _card(catalog, placement.accelerator).row(0, named=True)

@@ -95,7 +95,7 @@ def build_candidates(
     """
     calendar, stages = load_calendar(problem, catalog), stages_of(problem)
     periods = load_periods(problem, calendar, stages)
-    terms = money_terms(problem, periods, stages)
+    terms = money_terms(problem, periods, stages, calendar)
     rules = effective_rules(problem, catalog)
     tables = SpeedTables.of(catalog, user_measurements)
     found = build_pools(problem, catalog, tables, every_state)
@@ -139,7 +139,7 @@ def build_candidates(
     dropped.append(idle.select(item=pl.format("{} on {}", "work", "pool"), reason=pl.lit(IDLE_RDMA)))
     all_replicas = pl.concat(replicas, how="diagonal_relaxed").with_row_index("row") if replicas else pl.DataFrame()
     if not all_replicas.is_empty():
-        all_replicas = replica_money(all_replicas, pools, terms)
+        all_replicas = replica_money(all_replicas, pools, found.capacity, problem, terms)
     all_options = pl.concat(options, how="diagonal_relaxed").with_row_index("row") if options else pl.DataFrame()
     capacity = held_capacity(found.capacity, pools, problem, catalog, terms)
     data = data_needs(problem, catalog, base_dir)

@@ -7,7 +7,10 @@ pools : one row per pool: pool, kind (rental | server | owned), provider, offer,
     (nullable), parts, interruption_per_month, and the power state of its cards: power_limit_w (null: none) with what the cap leaves of
     throughput (relative_*) and how sure that is.
 capacity : one row per pool x way to hold a node: pool, billing, term_months, upfront_share, price (per hour, or per node
-    when bought), rate_to_problem (currency), price_currency, as_of, confidence, source, min_hours, granularity_s.
+    when bought), rate_to_problem (currency), price_currency, as_of, confidence, source, min_hours, granularity_s; and where it
+    is rented: fallback_share and fallback_price (spot: expected share of the time that is run on demand, and the on-demand price
+    of the same machine, in the price's currency), block_nodes, max_hours, long_hours, long_step_hours (capacity blocks),
+    unit and units_per_hour (compute units that a whole node in use takes).
 """
 
 from __future__ import annotations
@@ -81,6 +84,17 @@ CAPACITY_COLUMNS = [
     "min_hours",
     "granularity_s",
 ]
+RENTED_COLUMNS = [
+    "fallback_share",
+    "fallback_price",
+    "block_nodes",
+    "max_hours",
+    "long_hours",
+    "long_step_hours",
+    "unit",
+    "units_per_hour",
+]
+"""What only rented capacity has."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +144,14 @@ CAPACITY_TYPES: dict[str, Any] = {
     "rate_to_problem": pl.Float64,
     "min_hours": pl.Float64,
     "granularity_s": pl.Float64,
+    "fallback_share": pl.Float64,
+    "fallback_price": pl.Float64,
+    "block_nodes": pl.String,
+    "max_hours": pl.Float64,
+    "long_hours": pl.Float64,
+    "long_step_hours": pl.Float64,
+    "unit": pl.String,
+    "units_per_hour": pl.Float64,
 }
 
 
@@ -243,4 +265,6 @@ def typed_pools(pools: pl.DataFrame) -> pl.DataFrame:
 
 
 def typed_capacity(capacity: pl.DataFrame) -> pl.DataFrame:
-    return capacity.cast(CAPACITY_TYPES)  # type: ignore[arg-type]
+    """Capacity in column order and types; what is not rented has nulls in the columns of rented capacity."""
+    missing = [pl.lit(None).alias(c) for c in RENTED_COLUMNS if c not in capacity.columns]
+    return capacity.with_columns(missing).select(*CAPACITY_COLUMNS, *RENTED_COLUMNS).cast(CAPACITY_TYPES)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from catalogs.labels import has_accelerator, read_asked
 from problems.schema import AcceleratorNeed, Batch, Finetune, Fixed, Pretrain, Problem, RuleName
+from problems.windows import WEEK_H
 from solver.candidates.fabric_pools import narrowed
 from solver.candidates.rules import broken_rules
 from solver.candidates.serving import STATE, card_frame, model_frame, serving_candidates, work_pools
@@ -56,12 +57,15 @@ COMMON = [
 
 
 def deadline_h(work: Pretrain | Finetune | Batch, horizon_months: float) -> float:
-    """Hours that one run may take: its deadline, else until the next run is due, else the horizon [h]."""
+    """Hours that one run may take: its deadline, else until the next run is due, else the horizon; and no more than its window [h]."""
     if work.deadline is not None:
-        return work.deadline / 3600.0
-    if work.runs.per_month:
-        return HOURS_PER_MONTH / work.runs.value
-    return horizon_months * HOURS_PER_MONTH / work.runs.value
+        limit = work.deadline / 3600.0
+    elif work.runs.per_month:
+        limit = HOURS_PER_MONTH / work.runs.value
+    else:
+        limit = horizon_months * HOURS_PER_MONTH / work.runs.value
+    spans = [] if work.window is None else [b - a for a, b in work.window.spans]
+    return min(limit, max(spans)) if spans and max(spans) < WEEK_H else limit
 
 
 def training_options(
@@ -309,6 +313,8 @@ def _few(met: pl.DataFrame) -> pl.DataFrame:
     whole = met.filter(pl.col("gpus") == pl.col("nodes") * pl.col("node_gpus"))
     least = pl.col("nodes").min().over("pool")
     wanted = pl.any_horizontal(pl.col("nodes") == (least * m).ceil() for m in NODES_MORE)
+    # Capacity blocks come in powers of two.
+    wanted |= pl.col("nodes") == 2 ** (least.log(2.0) - 1e-9).ceil().cast(pl.Int64)
     return pl.concat(
         [
             whole.filter(wanted | (pl.col("nodes") <= least + 2)),
@@ -347,10 +353,19 @@ def batch_options(
     work_h = work.requests / pl.col("rate_one") / 3600.0 / (1 - pl.col("rework"))
     frame = frame.filter(pl.col("rework") < 1).with_columns(work_h=work_h, least=(work_h / limit - 1e-9).ceil().clip(1))
     counts = (
-        frame.with_columns(
-            count=pl.concat_list(pl.col("least"), (pl.col("least") / pl.col("per_node")).ceil() * pl.col("per_node"))
+        frame.with_columns(full=(pl.col("least") / pl.col("per_node")).ceil())
+        .with_columns(
+            # Of whole nodes also a power of two, which capacity blocks come in.
+            count=pl.concat_list(
+                pl.col("least"),
+                pl.col("full") * pl.col("per_node"),
+                2.0 ** (pl.col("full") * pl.col("nodes")).log(2.0).sub(1e-9).ceil()
+                / pl.col("nodes")
+                * pl.col("per_node"),
+            )
         )
         .explode("count")
+        .filter(pl.col("count") == pl.col("count").round())
         .unique(["pool", "gpus", "tp", "pp", "precision", "count"], maintain_order=True)
     )
     options = counts.with_columns(

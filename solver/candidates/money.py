@@ -13,19 +13,20 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem
-from solver.candidates.frames import fx_rates, money_in
+from solver.candidates.frames import RENTED_COLUMNS, fx_rates, money_in
 from solver.candidates.leases import held_leases, is_running, is_term
 from solver.candidates.owning import amount, instalments, owning, provider_frame, staff_per_node_month
-from solver.candidates.periods import Period, Stage
+from solver.candidates.periods import LoadCalendar, Period, Stage
 from solver.candidates.starts import started
+from solver.candidates.stretches import stretched
 from solver.candidates.tariff import colocation_price, mean_price
 from solver.candidates.terms import HOURS_PER_MONTH, assumption
-from solver.features.cost import billed_hours, discount_months, present_of_repeats, upfront_present
+from solver.features.cost import billed_hours, block_hours, discount_months, present_of_repeats, upfront_present
 from solver.features.power import host_overhead_share, with_gpu_power
 from solver.features.speed_tables import SpeedTables
 
-HELD_BY_HOUR = ("on_demand", "spot")
-HIRED = ("on_demand", "spot", "capacity_block")
+HELD_BY_HOUR = ("on_demand", "spot", "compute_unit")
+HIRED = ("on_demand", "spot", "capacity_block", "compute_unit")
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,26 @@ class Terms:
     discounted: float  # present value of one unit a month over the horizon [months]
     periods: tuple[Period, ...]
     stages: tuple[Stage, ...]
+    calendar: LoadCalendar
 
     def stage(self, period: Period) -> Stage:
         """Stage that a period belongs to."""
         return self.stages[period.stage]
 
 
-def money_terms(problem: Problem, periods: tuple[Period, ...], stages: tuple[Stage, ...]) -> Terms:
+def money_terms(
+    problem: Problem, periods: tuple[Period, ...], stages: tuple[Stage, ...], calendar: LoadCalendar
+) -> Terms:
     """Horizon, discounting, periods and stages of a problem."""
-    return Terms(problem.horizon, discount_months(problem.horizon, problem.policy.discount_rate), periods, stages)
+    worth = discount_months(problem.horizon, problem.policy.discount_rate)
+    return Terms(problem.horizon, worth, periods, stages, calendar)
+
+
+def hour_price() -> pl.Expr:
+    """What an hour of a node costs, spot with the time expected on demand [problem's money/h]."""
+    away = pl.col("fallback_share").fill_null(0.0)
+    mixed = pl.col("price") * (1 - away) + pl.col("fallback_price").fill_null(0.0) * away
+    return pl.when(away > 0).then(mixed).otherwise("price") * pl.col("rate_to_problem")
 
 
 def site_frame(problem: Problem, catalog: Catalog) -> tuple[pl.DataFrame, list[str]]:
@@ -267,7 +279,7 @@ def held_capacity(
         .join(places, on="pool", how="inner")
         .join(provider_frame(problem, places["provider"].unique()), on="provider", how="left")
     )
-    here = pl.col("price") * pl.col("rate_to_problem")
+    here = hour_price()
     bought = pl.col("billing") == "purchase"
     own = pl.col("kind") != "rental"
     by_hour = pl.col("billing").is_in(list(HELD_BY_HOUR)) | is_running()
@@ -276,7 +288,7 @@ def held_capacity(
     frame = frame.join(leads, on="pool", how="left", maintain_order="left").with_columns(commit=~by_hour)
     held = [started(frame.filter(~is_term()), problem, terms.stages), held_leases(frame, problem, terms.stages)]
     frame = (
-        pl.concat(held, how="diagonal_relaxed")
+        stretched(pl.concat(held, how="diagonal_relaxed"), terms.calendar, terms.stages)
         .with_columns(
             part_class=pl.lit("server"),
             price=pl.when(bought).then(here).otherwise(0.0),
@@ -286,8 +298,9 @@ def held_capacity(
             space_per_kw_month=pl.when(own).then("space_per_kw_month").otherwise(0.0),
             rented_w="idle_w",
             listed_price="price",
-            c_rental=pl.when(own | by_hour).then(0.0).otherwise(here * HOURS_PER_MONTH * months),
-            per_hour=pl.when(own).then(0.0).otherwise(here * pl.col("x_all")),
+            c_rental=pl.when(own | ~pl.col("commit")).then(0.0).otherwise(here * pl.col("month_hours") * months),
+            # What is sold by compute units costs nothing while it idles: its replicas pay.
+            per_hour=pl.when(own | (pl.col("billing") == "compute_unit")).then(0.0).otherwise(here * pl.col("x_all")),
         )
         .with_columns(
             c_goodput=pl.col("c_rental") * pl.col("x_goodput"),
@@ -323,27 +336,48 @@ def held_capacity(
             pl.when(own).then("held_monthly").otherwise(rent_month), [p.hours_per_month for p in terms.periods]
         ),
         carbons=pl.when(pl.col("commit"))
-        .then(pl.concat_list(a_month * pl.col("held_months")))
+        .then(pl.concat_list(a_month * pl.col("held_months") * _share_of_month(terms)))
         .otherwise(pl.concat_list([a_month * s.months * (p.hours_per_month / HOURS_PER_MONTH) for p, s in stage])),
     ).with_row_index("row")
 
 
-def replica_money(replicas: pl.DataFrame, pools: pl.DataFrame, terms: Terms) -> pl.DataFrame:
-    """Add extra_w (watts a busy replica draws above idle), energy (money per month of running it at the week's mean price;
-    0 where rented) and tariff (price in each load period over that mean).
+def _share_of_month(terms: Terms) -> pl.Expr:
+    """Share of the month's hours at the levels that a way is held at; 1 where it is held at all."""
+    hours = [level.hours_per_month / HOURS_PER_MONTH for level in terms.calendar.levels]
+    each = pl.col("levels").list.eval(pl.element().replace_strict(range(len(hours)), hours, return_dtype=pl.Float64))
+    return each.list.sum().fill_null(1.0)
+
+
+def replica_money(
+    replicas: pl.DataFrame, pools: pl.DataFrame, capacity: pl.DataFrame, problem: Problem, terms: Terms
+) -> pl.DataFrame:
+    """Add extra_w (watts a busy replica draws above idle), energy (money per month of running it) and tariff.
+
+    On own machines energy is electricity at the week's mean price, and tariff the price in each load period over that mean;
+    on those sold by compute units it is the units that its accelerators take; elsewhere nothing.
     """
     watts = pools.select(
         "pool", "serving_gpu_w", "idle_gpu_w", "energy_price", "tariff", "pue", "carbon_g_per_kwh", "site"
     )
+    units = capacity.filter(pl.col("billing") == "compute_unit").select("pool", unit_price=hour_price())
+    places = pools.select("pool", "provider", pool_gpus="gpus")
+    units = units.join(places, on="pool", how="inner").join(
+        provider_frame(problem, places["provider"].unique()), on="provider", how="left"
+    )
+    units = units.select("pool", "pool_gpus", unit_price=pl.col("unit_price") * pl.col("x_all"))
+    watts = watts.join(units, on="pool", how="left")
     extra = (pl.col("serving_gpu_w") - pl.col("idle_gpu_w")).clip(0.0) * pl.col("gpus")
     return (
         replicas.drop("site", strict=False)
         .join(watts, on="pool", how="left")
         .with_columns(
             extra_w=extra,
-            energy=pl.when(pl.col("site").is_not_null()).then(extra * per_watt_month(terms)).otherwise(0.0),
+            energy=pl.when(pl.col("site").is_not_null())
+            .then(extra * per_watt_month(terms))
+            .otherwise((pl.col("unit_price") * HOURS_PER_MONTH * pl.col("gpus") / pl.col("pool_gpus")).fill_null(0.0)),
         )
         .with_columns(carbon=extra * grams_per_watt_month())
+        .drop("unit_price", "pool_gpus")
     )
 
 
@@ -357,7 +391,8 @@ def option_money(
 ) -> pl.DataFrame:
     """Spread a job's options over the ways to pay, with cash, cost, monthly and carbon.
 
-    Hired: whole nodes by the hour for every run, at the offer's granularity and minimum. Pooled: on pools that can be
+    Hired: whole nodes by the hour for every run, at the offer's granularity and minimum; by compute units only the accelerators
+    in use; capacity blocks in the numbers of nodes and the lengths that they come in, paid when they begin. Pooled: on pools that can be
     held under a commitment, where only the energy of running is paid, and only if runs one after another fit the month.
     """
     per_month = isinstance(work, Fixed) or work.runs.per_month
@@ -383,21 +418,30 @@ def option_money(
 
     prices = capacity.filter(pl.col("billing").is_in(list(HIRED)) & pl.col("pool").is_in(options["pool"].implode()))
     hours = billed_hours(pl.col("duration_h"), pl.col("granularity_s"), pl.col("min_hours"))
+    hours = block_hours(hours, pl.col("long_hours"), pl.col("long_step_hours"))
+    block = pl.col("billing") == "capacity_block"
+    whole = pl.col("nodes").cast(pl.String).is_in(pl.col("block_nodes").str.split(";"))
+    fits = (whole.fill_null(True) & (hours <= pl.col("max_hours") * (1 + 1e-9)).fill_null(True)) | ~block
+    # Of a node sold by compute units only the accelerators in use are paid.
+    paid_nodes = (
+        pl.when(pl.col("billing") == "compute_unit").then(pl.col("gpus") / pl.col("node_gpus")).otherwise("nodes")
+    )
+    # One run of a block falls due as a whole in the month it begins in; other hours fall due as they pass.
+    in_month = pl.when(block).then(1.0).otherwise((HOURS_PER_MONTH / (pl.col("duration_h") * runs)).clip(0.0, 1.0))
     hired = (
         # A hired node is paid whole, so only the option that uses all of it is of interest, or a smaller job's only one.
         frame.join(
-            prices.select("pool", "billing", "price", "rate_to_problem", "granularity_s", "min_hours"),
+            prices.select("pool", "billing", "granularity_s", "min_hours", *RENTED_COLUMNS, hour_price=hour_price()),
             on="pool",
             how="inner",
         )
-        .with_columns(rent=pl.col("price") * pl.col("rate_to_problem") * pl.col("x_all") * hours * pl.col("nodes"))
+        .filter(fits)
+        .with_columns(rent=pl.col("hour_price") * pl.col("x_all") * hours * paid_nodes)
         .with_columns(
             pooled=pl.lit(False),
             cash=pl.col("rent") * repeats,
             cost=pl.col("rent") * repeats * discounted,
-            monthly=pl.col("rent") * runs
-            if per_month
-            else pl.col("rent") * runs * (HOURS_PER_MONTH / (pl.col("duration_h") * runs)).clip(0.0, 1.0),
+            monthly=pl.col("rent") * runs if per_month else pl.col("rent") * runs * in_month,
             carbon=pl.col("it_w")
             * pl.col("nodes")
             * pl.col("duration_h")

@@ -63,7 +63,7 @@ def _placed(pools: pl.DataFrame, rates: pl.DataFrame, sizes: pl.DataFrame) -> pl
     names = pools.select(
         "pool",
         "accelerator",
-        by_id=pl.col("pool").str.strip_suffix("#spot"),
+        by_id=pl.col("pool").str.replace("#(spot|units)$", ""),
         by_name=pl.format("{}/{}", "provider", "offer"),
         by_offer=pl.col("offer"),
         by_card=pl.lit("*"),

@@ -359,7 +359,8 @@ def _covered(pairs: pl.DataFrame, matches: pl.DataFrame, rows: pl.DataFrame) -> 
 
 
 def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
-    held = capacity.select(
+    # What is held at some levels only stands in for nothing, and nothing for it.
+    held = capacity.filter(pl.col("levels").is_null()).select(
         "pool", "row", "commit", "first_stage", "until_stage", "costs", "cashes", "monthlies", "capex", "carbons"
     )
     lists = ("costs", "cashes", "monthlies", "carbons")

@@ -1,4 +1,4 @@
-"""Rented pools: cloud offers under their billing modes, spot as a pool of its own."""
+"""Rented pools: cloud offers under their billing modes; spot and machines sold by compute units as pools of their own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from problems.schema import AcceleratorNeed, Fixed, Problem
 from solver.candidates.deploying import mode_reasons, with_modes
 from solver.candidates.frames import (
     CAPACITY_COLUMNS,
+    RENTED_COLUMNS,
     Pools,
     limit_reasons,
     split_by_reason,
@@ -18,6 +19,7 @@ from solver.candidates.frames import (
 )
 from solver.candidates.leases import lease_prices
 from solver.candidates.terms import allowed, assumption, has_tags, trusted
+from solver.features.cost import fallback_share
 
 
 def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Pools:
@@ -102,11 +104,14 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
     spot = pl.col("billing") == "spot"
     # What runs already may be kept whatever the billing policy; it is not a price that others could have.
     running = running.join(kept.select("offer_id"), on="offer_id", how="semi", maintain_order="left")
+    apart = pl.col("billing").replace_strict({"spot": "#spot", "compute_unit": "#units"}, default="")
     capacity = pl.concat([prices, running], how="diagonal_relaxed").with_columns(
-        pool=pl.when(spot).then(pl.col("offer_id") + "#spot").otherwise(pl.col("offer_id")),
+        pool=pl.col("offer_id") + apart,
         price=pl.col("price_per_hour"),
         interruption_per_month=pl.when(spot).then(pl.col("interruption_per_month").fill_null(default_interruption)),
     )
+    capacity = _with_fallback(capacity, catalog, allowed="on_demand" in modes)
+    capacity = _with_units(_with_blocks(capacity, catalog), catalog)
     held = capacity.unique("pool", keep="first", maintain_order=True).select(
         "pool", "offer_id", "interruption_per_month"
     )
@@ -129,8 +134,44 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
         parts=pl.lit([], pl.List(pl.String)),
     )
     return Pools(
-        typed_pools(pools), typed_capacity(capacity.select(CAPACITY_COLUMNS)), pl.concat([dropped, dropped_prices])
+        typed_pools(pools),
+        typed_capacity(capacity.select(*CAPACITY_COLUMNS, *RENTED_COLUMNS)),
+        pl.concat([dropped, dropped_prices]),
     )
+
+
+def _with_fallback(capacity: pl.DataFrame, catalog: Catalog, *, allowed: bool) -> pl.DataFrame:
+    """Add fallback_share and fallback_price of spot: what is expected to run on demand on the same machine after interruptions.
+
+    Nothing where on-demand machines are not allowed or have no price: then the work waits for spot to come back.
+    """
+    usual = fallback_share(pl.col("interruption_per_month"), assumption(catalog, "spot_fallback_h"))
+    price = pl.col("full_price") / pl.col("rate_to_problem")
+    known = (pl.col("billing") == "spot") & price.is_not_null() & pl.lit(allowed)
+    return capacity.with_columns(
+        fallback_share=pl.when(known & (usual > 0)).then(usual), fallback_price=pl.when(known & (usual > 0)).then(price)
+    )
+
+
+def _with_blocks(capacity: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
+    """Add the shape of capacity blocks: block_nodes, max_hours, long_hours, long_step_hours."""
+    shapes = catalog.capacity_blocks.select(
+        "provider", "max_hours", "long_hours", "long_step_hours", billing=pl.lit("capacity_block"), block_nodes="nodes"
+    )
+    who = catalog.offers.select("offer_id", "provider")
+    joined = capacity.join(who, on="offer_id", how="left", maintain_order="left")
+    return joined.join(shapes, on=["provider", "billing"], how="left", maintain_order="left").drop("provider")
+
+
+def _with_units(capacity: pl.DataFrame, catalog: Catalog) -> pl.DataFrame:
+    """Add unit and units_per_hour, what a node of which every accelerator is in use takes of compute units."""
+    sold = catalog.offers.join(catalog.compute_units, on=["provider", "accelerator"], how="inner").select(
+        "offer_id",
+        "unit",
+        billing=pl.lit("compute_unit"),
+        units_per_hour=pl.col("units_per_accelerator_hour") * pl.col("accelerator_count"),
+    )
+    return capacity.join(sold, on=["offer_id", "billing"], how="left", maintain_order="left")
 
 
 def _with_full_price(prices: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:

@@ -66,7 +66,7 @@ def most_per_watt(problem: Problem, catalog: Catalog) -> float:
     units = pl.DataFrame(
         {"price": [1.0, 0.0], "it_w": [0.0, 1.0], "idle_w": [0.0, assumption(catalog, "host_draw_share")]}
     ).with_columns(part_class=pl.lit("server"), once=pl.lit(0.0), monthly=pl.lit(0.0))
-    bill = held_money(sites.join(units, how="cross"), problem, catalog, money_terms(problem, periods, stages))
+    bill = held_money(sites.join(units, how="cross"), problem, catalog, money_terms(problem, periods, stages, calendar))
     measures = ["held_cost", "held_cash"]
     if problem.limits.budget.monthly is not None:
         measures.append("held_monthly")

@@ -187,7 +187,7 @@ def price_moves(at: Solved) -> list[PriceMove]:
     spent: dict[str, Decimal] = {}
     for item in at.result.items:
         if item.kind == "rental" and item.pool is not None:
-            offer = item.pool.removesuffix("#spot")
+            offer = item.pool.removesuffix("#spot").removesuffix("#units")
             spent[PRICES + offer] = spent.get(PRICES + offer, Decimal(0)) + item.total_cost
         elif item.kind == "server" and item.accelerator is not None and item.total_cost:
             key = f"{PRICES}{item.accelerator}.purchase"

@@ -44,7 +44,7 @@ def named_pools(catalog: Catalog, pools: pl.DataFrame, name: str) -> pl.Expr:
         pl.col("accelerator").is_in(list(cards))
         | (pl.col("provider").str.to_lowercase() == low)
         | (pl.col("offer") == name)
-        | (pl.col("pool").str.strip_suffix("#spot") == name)
+        | (pl.col("pool").str.replace("#(spot|units)$", "") == name)
     ).fill_null(False)
 
 
@@ -152,7 +152,7 @@ def _reasons(found: Candidates, catalog: Catalog, name: str) -> tuple[Dropped, .
         | (pl.col("offer") == name)
     )["offer_id"]
     item = pl.col("item")
-    after = item.str.split(" on ").list.last().str.strip_suffix("#spot")
+    after = item.str.split(" on ").list.last().str.replace("#(spot|units)$", "")
     mine = after.is_in([*offers, *cards]) | pl.any_horizontal(
         pl.lit(False), *(item.str.contains(card, literal=True) for card in cards)
     )

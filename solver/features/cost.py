@@ -60,6 +60,23 @@ def rework_share(
     return pl.when(interruption_per_month >= 1).then(1.0).otherwise(lost.clip(0.0, 1.0))
 
 
+def fallback_share(interruption_per_month: pl.Expr, fallback_h: float) -> pl.Expr:
+    """Expected share of the time that work on spot spends elsewhere after interruptions [fraction].
+
+    A node runs for 1 / rate hours on average, then spends `fallback_h` elsewhere until spot is back; rate is
+    -ln(1 - q) / 730 per hour, with q the share of instances interrupted in a month. Renewal-reward: h / (h + 1 / rate).
+    """
+    rate_per_hour = -(1.0 - interruption_per_month.clip(0.0, 1.0)).log() / HOURS_PER_MONTH
+    away = rate_per_hour * fallback_h
+    return pl.when(interruption_per_month >= 1).then(1.0).otherwise(away / (1.0 + away))
+
+
+def block_hours(hours: pl.Expr, long_hours: pl.Expr, long_step_hours: pl.Expr) -> pl.Expr:
+    """Hours of a capacity block that covers `hours`: above `long_hours` in whole steps of `long_step_hours` [h]."""
+    stepped = (hours / long_step_hours - 1e-9).ceil() * long_step_hours
+    return pl.when((hours > long_hours * (1 + 1e-9)).fill_null(False)).then(stepped).otherwise(hours)
+
+
 def billed_hours(duration_h: pl.Expr, granularity_s: pl.Expr, min_hours: pl.Expr) -> pl.Expr:
     """Hours billed for one use of `duration_h` under the offer's granularity and minimum [h]."""
     step_h = granularity_s / 3600.0

@@ -31,7 +31,7 @@ def with_measured_offer(pools: pl.DataFrame, tables: SpeedTables) -> pl.DataFram
     """
     table = tables.user_measurements
     named = [] if table is None or "offer" not in table.columns else table["offer"].drop_nulls().unique().to_list()
-    ways = (pl.col("pool").str.strip_suffix("#spot"), pl.format("{}/{}", "provider", "offer"), pl.col("offer"))
+    ways = (pl.col("pool").str.replace("#(spot|units)$", ""), pl.format("{}/{}", "provider", "offer"), pl.col("offer"))
     return pools.with_columns(
         measured_offer=pl.coalesce(*(pl.when(way.is_in(named)).then(way) for way in ways), pl.lit(None, pl.String))
     )

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from solver.plan import Result, Status
 from solver.report import forms
 from solver.report import text_parts as parts
+from solver.report.alone_text import alone_lines
 from solver.report.cash_text import alternative_lines, cash_columns, cash_rows
 from solver.report.deployment_text import deployment_table
 from solver.report.left_text import left_lines
@@ -118,6 +119,7 @@ def _plan_notes(result: Result, t: Messages) -> Iterator[tuple[str, str]]:
     yield from token_lines(result, t)
     yield t("Runner-up"), parts.runner_up_text(result, t)
     yield from alternative_lines(result, t)
+    yield from alone_lines(result, t)
     yield t("Prices"), parts.price_text(result, t)
     yield from _listed(t("Assumed"), tuple(f"* {assumed}" for assumed in result.assumptions))
     yield from _listed(t("Warnings"), tuple(f"! {warning}" for warning in result.warnings))

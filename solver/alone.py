@@ -1,0 +1,125 @@
+"""How much a plan owes to mixing billing modes, and to sharing machines over time.
+
+Every billing mode is asked to serve everything alone (what is owned stays), and a plan whose jobs run in hours that others
+leave free is held against the same problem in which every job on held machines has them all month, or hires its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from catalogs.catalog import Catalog
+from solver.candidates import Candidates, reduced
+from solver.candidates.exclude import excluding
+from solver.events import SolveOptions
+from solver.instance import Instance
+from solver.model import build_model
+from solver.plan import Alone, Result, Status
+from solver.scaling import Scaled, scale
+from solver.search import Found, Values, run
+
+EACH_S = 5.0
+"""Most that the search for one alternative may take [s]."""
+GAP = 0.001
+"""Gap at which an alternative counts as found; what is stated of it is its bound."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the plan is held against: each billing mode alone (cheapest first), and no machine shared over time."""
+
+    single_modes: tuple[Alone, ...] = ()
+    unshared: Alone | None = None
+
+
+def compared(
+    found: Candidates,
+    catalog: Catalog,
+    scaled: Scaled,
+    values: Values,
+    result: Result,
+    time_limit: float,
+    options: SolveOptions,
+    stop: threading.Event | None,
+) -> Comparison:
+    """Solve the alternatives of a plan of least cost, in a share of the time each; nothing where it has none."""
+    if result.objective_name != "cost" or result.objective is None:
+        return Comparison()
+    modes = modes_of(found)
+    mixed = len(used_modes(result)) > 1 and len(modes) > 1
+    shares = shares_time(scaled.instance, values)
+    asked = [*(modes if mixed else ()), *([None] if shares else ())]
+    deadline = time.monotonic() + time_limit
+    out: list[Alone] = []
+    unshared = None
+    for number, mode in enumerate(asked):
+        if stop is not None and stop.is_set():
+            break
+        left = min(EACH_S, (deadline - time.monotonic()) / (len(asked) - number))
+        if mode is None:
+            search = _cheapest(without_sharing(scaled.instance), left, options, stop)
+            unshared = _alone("unshared", search, result)
+            continue
+        small = reduced(excluding(found, frozenset(("billing", m) for m in modes if m != mode)))
+        if small.unserved:
+            because = f"cannot serve {', '.join(small.unserved)}"
+            out.append(Alone(billing=mode, total=None, bound=None, saving=None, proved=True, because=because))
+            continue
+        out.append(_alone(mode, _cheapest(scale(small, catalog).instance, left, options, stop), result))
+    return Comparison(tuple(sorted(out, key=lambda a: (a.total is None, a.total or 0, a.billing))), unshared)
+
+
+def modes_of(found: Candidates) -> list[str]:
+    """Billing modes that something could be had under; owned machines are there in any case."""
+    modes = set(found.capacity["billing"]) if found.capacity.height else set()
+    if found.options.height:
+        modes |= set(found.options["billing"]) - {"held"}
+    return sorted(modes - {"owned"})
+
+
+def used_modes(result: Result) -> set[str]:
+    """Billing modes of a plan's machines."""
+    return {i.billing.split(" ")[0] for i in result.items if i.kind in ("rental", "server") and i.gear is None} - {
+        "owned"
+    }
+
+
+def shares_time(inst: Instance, values: Values) -> bool:
+    """Whether a job runs in hours of the week on machines that are held."""
+    return any(o.pooled and o.slots and values.chosen[q] for q, o in enumerate(inst.options))
+
+
+def without_sharing(inst: Instance) -> Instance:
+    """The same problem with every job that runs on held machines taking them all month."""
+    return replace(inst, options=tuple(replace(o, slots=0) if o.pooled else o for o in inst.options))
+
+
+def _cheapest(inst: Instance, time_s: float, options: SolveOptions, stop: threading.Event | None) -> Found:
+    return run(
+        build_model(inst),
+        time_limit_s=max(0.2, time_s),
+        gap=GAP,
+        workers=options.workers,
+        seed=options.seed,
+        stop=stop,
+        patience=0.5,
+    )
+
+
+def _alone(name: str, search: Found, result: Result) -> Alone:
+    """An alternative with what the plan saves against it: of its bound, so that the figure holds whatever was left open."""
+    if search.objective is None or search.bound is None:
+        proved = search.status is Status.INFEASIBLE
+        because = "cannot meet the limits" if proved else "not found in its share of the time"
+        return Alone(billing=name, total=None, bound=None, saving=None, proved=proved, because=because)
+    bound, own = search.bound / 100, result.objective or 0.0
+    return Alone(
+        billing=name,
+        total=Decimal(search.objective) / 100,
+        bound=round(bound, 2),
+        saving=0.0 if bound <= own else round(1 - own / bound, 6),
+        proved=(search.gap or 0.0) <= GAP,
+    )
