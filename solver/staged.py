@@ -18,10 +18,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solver.bounding.branch import branch
+from solver.bounding.branch import Counts, branch
 from solver.bounding.linear import Floats, Ints, Linear, linear, narrow
 from solver.bounding.relaxation import Cut, Relaxed, cut_in_integers, relax
 from solver.bounding.restrict import Part, restricted
+from solver.constraints import total as total_of
+from solver.improve import improve
 from solver.instance import Instance
 from solver.model import PlanModel, build_model
 from solver.plan import Status, StopReason
@@ -29,8 +31,11 @@ from solver.search import PATIENCE, Found, Values, relative_gap, run
 
 Progress = Callable[[float | None, float | None], None]
 RELAX_SHARE = 0.3
-TREE_SHARE = 0.7
-"""Shares of the time limit by whose end the relaxation and the tree must be done."""
+TREE_SHARE = 0.4
+IMPROVE_SHARE = 0.85
+"""Shares of the time limit by whose end the relaxation, the tree and the neighbourhoods must be done."""
+SMALL_LOADS = 2_000
+"""So many loads and fewer CP-SAT takes at once, without neighbourhoods."""
 FEW_POOLS = 30
 PROPOSAL_S = 2.0
 ROUNDS = (60, 200, 600)
@@ -116,6 +121,7 @@ def staged(inst: Instance, how: How) -> Found | None:
     state.cuts = relaxed.cuts
     if relaxed.priced is not None and not state.over():
         _tree(state, lin, relaxed)
+        _improve(state, lin, relaxed)
     if not state.over():
         _rest(state, lin, relaxed)
     return _found(state)
@@ -163,10 +169,10 @@ def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
         part = narrow(lin, pools)
         crowd = [len(pools)]
 
-        def proposal(hold: Floats, part_holds: Ints = part.holds) -> float | None:
+        def proposal(hold: Floats, counts: Counts, part_holds: Ints = part.holds) -> float | None:
             full = np.zeros(len(lin.hold_way))
             full[part_holds] = hold
-            return _plan_of(state, lin, full)
+            return _plan_of(state, lin, full, counts)
 
         def shrunk(whole: bool = whole, crowd: list[int] = crowd) -> bool:
             """A better incumbent leaves so few pools that starting anew is worth it."""
@@ -194,6 +200,28 @@ def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
         turn += 1
 
 
+def _improve(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """Neighbourhoods of the incumbent, where the tree left a gap."""
+    if state.over() or state.values is None or state.objective is None or relaxed.priced is None:
+        return
+    usable = _usable(state, relaxed)
+    if int(np.isin(lin.load_pool, usable).sum()) <= SMALL_LOADS:
+        return  # the whole model is as quick
+    order = usable[np.argsort(relaxed.priced.penalty[usable], kind="stable")]
+    improve(
+        state.inst,
+        state.values,
+        state.objective,
+        order[: 4 * FEW_POOLS].tolist(),
+        step=state.step,
+        seed=state.how.seed,
+        workers=min(2, state.how.workers or 2),
+        left=lambda: state.left(IMPROVE_SHARE),
+        over=state.over,
+        on_better=state.take,
+    )
+
+
 def _remember(state: _State, cuts: list[Cut]) -> None:
     """Keep the cuts of the last tree: they are those that its optimum leant on, and what came after."""
     if cuts:
@@ -206,12 +234,25 @@ def _mapped(cuts: list[Cut], loads: Ints) -> list[Cut]:
     return [replace(c, loads=tuple(number[f] for f in c.loads)) for c in cuts if all(f in number for f in c.loads)]
 
 
-def _plan_of(state: _State, lin: Linear, hold: Floats) -> float | None:
-    """Value of the plan that the model makes of given node counts; None where it finds none."""
+def _plan_of(state: _State, lin: Linear, hold: Floats, counts: Counts) -> float | None:
+    """Value of the plan that the model makes of given node counts; None where it finds none.
+
+    The replica counts proposed are tried first; then the nodes alone are given.
+    """
+    for replicas in (counts, {}) if counts else ({},):
+        found, part = _fixed(state, lin, hold, replicas)
+        if found.values is not None and found.objective is not None:
+            state.take(found.objective, part.widened(found.values))
+            return float(found.objective)
+    return None
+
+
+def _fixed(state: _State, lin: Linear, hold: Floats, counts: Counts) -> tuple[Found, Part]:
     inst = state.inst
     part = restricted(inst, np.unique(lin.hold_pool[hold > 0.5]).tolist() + _option_pools(inst))
     built = build_model(part.instance)
     number = {j: i for i, j in enumerate(part.capacities)}
+    kinds = {j: i for i, j in enumerate(part.replicas)}
     var = built.context.variables
     for h, count in enumerate(hold.tolist()):
         i = int(lin.hold_way[h])
@@ -219,6 +260,9 @@ def _plan_of(state: _State, lin: Linear, hold: Floats) -> float | None:
             at = int(lin.hold_period[h])
             held = var.commit[number[i]] if at < 0 else var.hourly[number[i], at]
             built.model.add(held == round(count))
+    for (k, p), n in counts.items():
+        if k in kinds:
+            built.model.add(var.replicas[kinds[k], p] == n)
     found = run(
         built,
         time_limit_s=min(PROPOSAL_S, max(0.05, state.left())),
@@ -227,10 +271,7 @@ def _plan_of(state: _State, lin: Linear, hold: Floats) -> float | None:
         seed=state.how.seed,
         stop=state.how.stop,
     )
-    if found.values is None or found.objective is None:
-        return None
-    state.take(found.objective, part.widened(found.values))
-    return float(found.objective)
+    return found, part
 
 
 def _option_pools(inst: Instance) -> list[int]:
@@ -250,7 +291,10 @@ def add_cuts(built: PlanModel, lin: Linear, part: Part, cuts: list[Cut]) -> int:
         terms, constant, factor = cut_in_integers(lin, cut)
         if any((kinds[k], b, cut.period) not in load for _, k, b, _ in terms):
             continue
-        nodes = built.context.nodes(pools[cut.pool], cut.period)
+        if cut.kind is None:
+            nodes = built.context.nodes(pools[cut.pool], cut.period)
+        else:
+            nodes = total_of([built.context.variables.replicas[kinds[cut.kind], cut.period]])
         total = sum(gpus * load[kinds[k], b, cut.period] for gpus, k, b, _ in terms)
         built.model.add(total <= constant + factor * nodes)
         added += 1
