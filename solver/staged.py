@@ -22,6 +22,7 @@ from solver.bounding.branch import Counts, branch
 from solver.bounding.linear import Floats, Ints, Linear, linear, narrow
 from solver.bounding.relaxation import Cut, Relaxed, cut_in_integers, relax
 from solver.bounding.restrict import Part, restricted
+from solver.bounding.route import balanced
 from solver.constraints import total as total_of
 from solver.improve import improve
 from solver.instance import Instance
@@ -34,6 +35,9 @@ RELAX_SHARE = 0.3
 TREE_SHARE = 0.4
 IMPROVE_SHARE = 0.85
 """Shares of the time limit by whose end the relaxation, the tree and the neighbourhoods must be done."""
+TREE_ALONE_SHARE = 0.95
+FEW_COLUMNS = 60
+"""With so many columns of nodes and fewer among the few pools the tree is what proves, and gets nearly all the time."""
 SMALL_LOADS = 2_000
 """So many loads and fewer CP-SAT takes at once, without neighbourhoods."""
 FEW_POOLS = 30
@@ -162,7 +166,8 @@ def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
     held = relaxed.support
     few = np.unique(np.concatenate((held, order[: max(FEW_POOLS, 2 * len(held))])))
     turn = 0
-    while not state.over() and state.left(TREE_SHARE) > 0:
+    share = TREE_ALONE_SHARE if int(np.isin(lin.hold_pool, few).sum()) <= FEW_COLUMNS else TREE_SHARE
+    while not state.over() and state.left(share) > 0:
         usable = _usable(state, relaxed)
         whole = len(usable) <= 1.5 * len(few) or turn >= len(ROUNDS)
         pools = usable if whole else few[np.isin(few, usable)]
@@ -184,7 +189,7 @@ def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
             part.lin,
             cutoff=math.inf if state.objective is None else state.objective,
             step=state.step,
-            time_limit_s=max(0.0, state.left(TREE_SHARE)),
+            time_limit_s=max(0.0, state.left(share)),
             on_proposal=proposal,
             cuts=_mapped(state.cuts, part.loads),
             on_bound=state.raise_bound if whole else lambda bound: None,
@@ -260,9 +265,15 @@ def _fixed(state: _State, lin: Linear, hold: Floats, counts: Counts) -> tuple[Fo
             at = int(lin.hold_period[h])
             held = var.commit[number[i]] if at < 0 else var.hourly[number[i], at]
             built.model.add(held == round(count))
-    for (k, p), n in counts.items():
+    replicas = _replicas(state, lin, hold, counts)
+    loads = balanced(inst, replicas)
+    for (k, p), n in replicas.items():
         if k in kinds:
-            built.model.add(var.replicas[kinds[k], p] == n)
+            built.model.add_hint(var.replicas[kinds[k], p], n)
+            if (k, p) in counts:
+                built.model.add(var.replicas[kinds[k], p] == n)
+    for (k, b, p), load in var.load.items():
+        built.model.add_hint(load, loads.get((part.replicas[k], b, p), 0))
     found = run(
         built,
         time_limit_s=min(PROPOSAL_S, max(0.05, state.left())),
@@ -272,6 +283,23 @@ def _fixed(state: _State, lin: Linear, hold: Floats, counts: Counts) -> tuple[Fo
         stop=state.how.stop,
     )
     return found, part
+
+
+def _replicas(state: _State, lin: Linear, hold: Floats, counts: Counts) -> Counts:
+    """Replicas on given nodes: as counted, or as many as the nodes hold where a pool has one kind that fills a node."""
+    inst = state.inst
+    nodes: dict[tuple[int, int], int] = {}
+    for h in np.flatnonzero(hold > 0.5).tolist():
+        for p in np.flatnonzero(lin.hold_active[h]).tolist():
+            key = int(lin.hold_pool[h]), p
+            nodes[key] = nodes.get(key, 0) + round(float(hold[h]))
+    out = dict(counts)
+    for k, r in enumerate(inst.replicas):
+        if r.gpus == inst.pools[r.pool].gpus:
+            for p in range(len(inst.periods)):
+                if (k, p) not in out and nodes.get((r.pool, p), 0):
+                    out[k, p] = min(r.max_count, nodes[r.pool, p])
+    return out
 
 
 def _option_pools(inst: Instance) -> list[int]:

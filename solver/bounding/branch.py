@@ -132,7 +132,7 @@ class _Program:
         for g in np.unique(group).tolist():
             o, p = divmod(g, self.periods)
             loads = order[np.searchsorted(group, g) : np.searchsorted(group, g, side="right")]
-            there = np.flatnonzero((lin.hold_pool == o) & ((lin.hold_period < 0) | (lin.hold_period == p)))
+            there = np.flatnonzero((lin.hold_pool == o) & lin.hold_active[:, p])
             kinds = lin.load_kind[loads]
             if (int(kinds[0]), p) not in self.number:
                 columns = np.concatenate((there, loads + self.wholes))
@@ -156,8 +156,7 @@ class _Program:
         if cut.kind is not None:
             held = np.array([self.number[cut.kind, cut.period]], np.int64)
         else:
-            held = np.flatnonzero(lin.hold_pool == cut.pool)
-            held = held[(lin.hold_period[held] < 0) | (lin.hold_period[held] == cut.period)]
+            held = np.flatnonzero((lin.hold_pool == cut.pool) & lin.hold_active[:, cut.period])
         columns = np.concatenate((held, loads + self.wholes))
         # A hair of room, so that a rounded r or whole cuts off nothing.
         self._add(columns, np.concatenate((np.full(len(held), -r), weight)), whole - r * ceiling + 1e-9, -1)

@@ -161,8 +161,7 @@ class Relaxation:
                 var = solver.NumVar(0.0, infinity, "")
                 self._hold[h] = var
                 self._goal.SetCoefficient(var, float(lin.hold_cost[h]) / self.objective_scale)
-                at = int(lin.hold_period[h])
-                for p in range(periods) if at < 0 else (at,):
+                for p in np.flatnonzero(lin.hold_active[h]).tolist():
                     self._room[o, p].SetCoefficient(var, -1.0)
                 self._fill("hold", h, var)
             for f in self._load_of[o]:
@@ -186,8 +185,7 @@ class Relaxation:
         for f in cut.loads:
             row.SetCoefficient(self._load[f], float(lin.load_gpus[f]) / gpus)
         for h in self._hold_of[cut.pool]:
-            at = int(lin.hold_period[h])
-            if at < 0 or at == cut.period:
+            if lin.hold_active[h, cut.period]:
                 row.SetCoefficient(self._hold[h], -r)
 
     def solve(self, time_limit_s: float) -> bool:
@@ -211,9 +209,7 @@ def broken_cuts(lin: Linear, hold: Floats, load: Floats) -> list[Cut]:
     """Residual-capacity cuts that the solution breaks, the worst first."""
     periods = len(lin.instance.periods)
     nodes = np.zeros((lin.pools, periods))
-    once = lin.hold_period < 0
-    np.add.at(nodes, lin.hold_pool[once], hold[once, None])
-    np.add.at(nodes, (lin.hold_pool[~once], lin.hold_period[~once]), hold[~once])
+    np.add.at(nodes, lin.hold_pool, hold[:, None] * lin.hold_active)
     fraction = nodes - np.floor(nodes + 1e-9)
     used = np.flatnonzero((load > 1e-9) & (lin.load_upper > 0))
     at = fraction[lin.load_pool[used], lin.load_period[used]]
