@@ -132,8 +132,8 @@ def staged(inst: Instance, how: How) -> Found | None:
 
 
 def simple(inst: Instance) -> bool:
-    """Nothing beside nodes, one stage, no hours of the week, nothing left out: what columns of pools can stand for."""
-    return not (inst.gear or inst.rows or inst.runs or inst.wishes or len(inst.stages) > 1)
+    """No hours of the week and nothing left out: what columns of pools can stand for."""
+    return not (inst.runs or inst.wishes)
 
 
 def cost_step(inst: Instance) -> int:

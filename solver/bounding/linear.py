@@ -158,7 +158,10 @@ def linear(inst: Instance) -> Linear | None:
     hold_upper = np.array([inst.capacities[i].max_nodes for i in way], float)
 
     hold_active = np.array(
-        [[inst.capacities[i].holds(q) if p < 0 else p == q for q in range(periods)] for i, p in zip(way, period, strict=True)],
+        [
+            [inst.capacities[i].holds(q) if p < 0 else p == q for q in range(periods)]
+            for i, p in zip(way, period, strict=True)
+        ],
         bool,
     ).reshape(len(way), periods)
 

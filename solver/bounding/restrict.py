@@ -72,9 +72,7 @@ def _service(service: Service, number: Mapping[int, int]) -> Service:
     """A service whose losses speak of the pools that are kept: what is not there cannot be lost."""
     groups = tuple(tuple(number[o] for o in group if o in number) for group in service.groups)
     ladders = tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in service.ladders)
-    return replace(
-        service, groups=tuple(g for g in groups if g), ladders=tuple(x for x in ladders if x.pools)
-    )
+    return replace(service, groups=tuple(g for g in groups if g), ladders=tuple(x for x in ladders if x.pools))
 
 
 def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | None = None) -> Part:
