@@ -451,17 +451,17 @@ class Result(Part):
     changes: tuple[Change, ...] = ()
     stayed: Stayed | None = None
     runner_up: RunnerUp | None = None
+    cash_flow: tuple[CashMonth, ...] = Field(
+        default=(), description="one entry per month from 0 on; adds up to cost.total"
+    )
+    alternatives: tuple[Alternative, ...] = ()
+    break_even: BreakEven | None = None
     single_modes: tuple[Alone, ...] = Field(
         default=(), description="where the plan mixes billing modes: each mode alone, the cheapest first"
     )
     unshared: Alone | None = Field(
         default=None, description="where jobs run in hours that others leave free: the best plan in which none does"
     )
-    cash_flow: tuple[CashMonth, ...] = Field(
-        default=(), description="one entry per month from 0 on; adds up to cost.total"
-    )
-    alternatives: tuple[Alternative, ...] = ()
-    break_even: BreakEven | None = None
     prices: tuple[PriceUse, ...] = ()
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -319,9 +319,13 @@ def _runner_up(
         return runner_up_of(main, None, None, result, "no other accelerator serves " + ", ".join(other.unserved))
     scaled = scale(other, catalog)
     scaled = replace(scaled, instance=replace(scaled.instance, floors=floors))
-    search = run(
+    limit = min(5.0, time_limit)
+    search = None
+    if has_mixes(scaled.instance) and not scaled.instance.wishes:
+        search = staged(scaled.instance, How(limit, 0.005, options.workers, options.seed, stop=stop))
+    search = search or run(
         build_model(scaled.instance),
-        time_limit_s=min(5.0, time_limit),
+        time_limit_s=limit,
         gap=0.005,
         workers=options.workers,
         seed=options.seed,

@@ -18,10 +18,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solver.bounding.branch import branch
+from solver.bounding.branch import Counts, branch
 from solver.bounding.linear import Floats, Ints, Linear, linear, narrow
 from solver.bounding.relaxation import Cut, Relaxed, cut_in_integers, relax
 from solver.bounding.restrict import Part, restricted
+from solver.bounding.route import balanced
+from solver.constraints import total as total_of
+from solver.improve import improve
 from solver.instance import Instance
 from solver.model import PlanModel, build_model
 from solver.plan import Status, StopReason
@@ -29,8 +32,14 @@ from solver.search import PATIENCE, Found, Values, relative_gap, run
 
 Progress = Callable[[float | None, float | None], None]
 RELAX_SHARE = 0.3
-TREE_SHARE = 0.7
-"""Shares of the time limit by whose end the relaxation and the tree must be done."""
+TREE_SHARE = 0.4
+IMPROVE_SHARE = 0.85
+"""Shares of the time limit by whose end the relaxation, the tree and the neighbourhoods must be done."""
+TREE_ALONE_SHARE = 0.95
+FEW_COLUMNS = 60
+"""With so many columns of nodes and fewer among the few pools the tree is what proves, and gets nearly all the time."""
+SMALL_LOADS = 2_000
+"""So many loads and fewer CP-SAT takes at once, without neighbourhoods."""
 FEW_POOLS = 30
 PROPOSAL_S = 2.0
 ROUNDS = (60, 200, 600)
@@ -116,14 +125,15 @@ def staged(inst: Instance, how: How) -> Found | None:
     state.cuts = relaxed.cuts
     if relaxed.priced is not None and not state.over():
         _tree(state, lin, relaxed)
+        _improve(state, lin, relaxed)
     if not state.over():
         _rest(state, lin, relaxed)
     return _found(state)
 
 
 def simple(inst: Instance) -> bool:
-    """Nothing beside nodes, one stage, no hours of the week, nothing left out: what columns of pools can stand for."""
-    return not (inst.gear or inst.rows or inst.runs or inst.wishes or len(inst.stages) > 1)
+    """No hours of the week and nothing left out: what columns of pools can stand for."""
+    return not (inst.runs or inst.wishes)
 
 
 def cost_step(inst: Instance) -> int:
@@ -156,17 +166,18 @@ def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
     held = relaxed.support
     few = np.unique(np.concatenate((held, order[: max(FEW_POOLS, 2 * len(held))])))
     turn = 0
-    while not state.over() and state.left(TREE_SHARE) > 0:
+    share = TREE_ALONE_SHARE if int(np.isin(lin.hold_pool, few).sum()) <= FEW_COLUMNS else TREE_SHARE
+    while not state.over() and state.left(share) > 0:
         usable = _usable(state, relaxed)
         whole = len(usable) <= 1.5 * len(few) or turn >= len(ROUNDS)
         pools = usable if whole else few[np.isin(few, usable)]
         part = narrow(lin, pools)
         crowd = [len(pools)]
 
-        def proposal(hold: Floats, part_holds: Ints = part.holds) -> float | None:
+        def proposal(hold: Floats, counts: Counts, part_holds: Ints = part.holds) -> float | None:
             full = np.zeros(len(lin.hold_way))
             full[part_holds] = hold
-            return _plan_of(state, lin, full)
+            return _plan_of(state, lin, full, counts)
 
         def shrunk(whole: bool = whole, crowd: list[int] = crowd) -> bool:
             """A better incumbent leaves so few pools that starting anew is worth it."""
@@ -178,7 +189,7 @@ def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
             part.lin,
             cutoff=math.inf if state.objective is None else state.objective,
             step=state.step,
-            time_limit_s=max(0.0, state.left(TREE_SHARE)),
+            time_limit_s=max(0.0, state.left(share)),
             on_proposal=proposal,
             cuts=_mapped(state.cuts, part.loads),
             on_bound=state.raise_bound if whole else lambda bound: None,
@@ -194,6 +205,28 @@ def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
         turn += 1
 
 
+def _improve(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """Neighbourhoods of the incumbent, where the tree left a gap."""
+    if state.over() or state.values is None or state.objective is None or relaxed.priced is None:
+        return
+    usable = _usable(state, relaxed)
+    if int(np.isin(lin.load_pool, usable).sum()) <= SMALL_LOADS:
+        return  # the whole model is as quick
+    order = usable[np.argsort(relaxed.priced.penalty[usable], kind="stable")]
+    improve(
+        state.inst,
+        state.values,
+        state.objective,
+        order[: 4 * FEW_POOLS].tolist(),
+        step=state.step,
+        seed=state.how.seed,
+        workers=min(2, state.how.workers or 2),
+        left=lambda: state.left(IMPROVE_SHARE),
+        over=state.over,
+        on_better=state.take,
+    )
+
+
 def _remember(state: _State, cuts: list[Cut]) -> None:
     """Keep the cuts of the last tree: they are those that its optimum leant on, and what came after."""
     if cuts:
@@ -206,12 +239,25 @@ def _mapped(cuts: list[Cut], loads: Ints) -> list[Cut]:
     return [replace(c, loads=tuple(number[f] for f in c.loads)) for c in cuts if all(f in number for f in c.loads)]
 
 
-def _plan_of(state: _State, lin: Linear, hold: Floats) -> float | None:
-    """Value of the plan that the model makes of given node counts; None where it finds none."""
+def _plan_of(state: _State, lin: Linear, hold: Floats, counts: Counts) -> float | None:
+    """Value of the plan that the model makes of given node counts; None where it finds none.
+
+    The replica counts proposed are tried first; then the nodes alone are given.
+    """
+    for replicas in (counts, {}) if counts else ({},):
+        found, part = _fixed(state, lin, hold, replicas)
+        if found.values is not None and found.objective is not None:
+            state.take(found.objective, part.widened(found.values))
+            return float(found.objective)
+    return None
+
+
+def _fixed(state: _State, lin: Linear, hold: Floats, counts: Counts) -> tuple[Found, Part]:
     inst = state.inst
     part = restricted(inst, np.unique(lin.hold_pool[hold > 0.5]).tolist() + _option_pools(inst))
     built = build_model(part.instance)
     number = {j: i for i, j in enumerate(part.capacities)}
+    kinds = {j: i for i, j in enumerate(part.replicas)}
     var = built.context.variables
     for h, count in enumerate(hold.tolist()):
         i = int(lin.hold_way[h])
@@ -219,6 +265,15 @@ def _plan_of(state: _State, lin: Linear, hold: Floats) -> float | None:
             at = int(lin.hold_period[h])
             held = var.commit[number[i]] if at < 0 else var.hourly[number[i], at]
             built.model.add(held == round(count))
+    replicas = _replicas(state, lin, hold, counts)
+    loads = balanced(inst, replicas)
+    for (k, p), n in replicas.items():
+        if k in kinds:
+            built.model.add_hint(var.replicas[kinds[k], p], n)
+            if (k, p) in counts:
+                built.model.add(var.replicas[kinds[k], p] == n)
+    for (k, b, p), load in var.load.items():
+        built.model.add_hint(load, loads.get((part.replicas[k], b, p), 0))
     found = run(
         built,
         time_limit_s=min(PROPOSAL_S, max(0.05, state.left())),
@@ -227,10 +282,24 @@ def _plan_of(state: _State, lin: Linear, hold: Floats) -> float | None:
         seed=state.how.seed,
         stop=state.how.stop,
     )
-    if found.values is None or found.objective is None:
-        return None
-    state.take(found.objective, part.widened(found.values))
-    return float(found.objective)
+    return found, part
+
+
+def _replicas(state: _State, lin: Linear, hold: Floats, counts: Counts) -> Counts:
+    """Replicas on given nodes: as counted, or as many as the nodes hold where a pool has one kind that fills a node."""
+    inst = state.inst
+    nodes: dict[tuple[int, int], int] = {}
+    for h in np.flatnonzero(hold > 0.5).tolist():
+        for p in np.flatnonzero(lin.hold_active[h]).tolist():
+            key = int(lin.hold_pool[h]), p
+            nodes[key] = nodes.get(key, 0) + round(float(hold[h]))
+    out = dict(counts)
+    for k, r in enumerate(inst.replicas):
+        if r.gpus == inst.pools[r.pool].gpus:
+            for p in range(len(inst.periods)):
+                if (k, p) not in out and nodes.get((r.pool, p), 0):
+                    out[k, p] = min(r.max_count, nodes[r.pool, p])
+    return out
 
 
 def _option_pools(inst: Instance) -> list[int]:
@@ -250,7 +319,10 @@ def add_cuts(built: PlanModel, lin: Linear, part: Part, cuts: list[Cut]) -> int:
         terms, constant, factor = cut_in_integers(lin, cut)
         if any((kinds[k], b, cut.period) not in load for _, k, b, _ in terms):
             continue
-        nodes = built.context.nodes(pools[cut.pool], cut.period)
+        if cut.kind is None:
+            nodes = built.context.nodes(pools[cut.pool], cut.period)
+        else:
+            nodes = total_of([built.context.variables.replicas[kinds[cut.kind], cut.period]])
         total = sum(gpus * load[kinds[k], b, cut.period] for gpus, k, b, _ in terms)
         built.model.add(total <= constant + factor * nodes)
         added += 1

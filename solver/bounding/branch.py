@@ -1,7 +1,7 @@
 """Branch and cut on node counts: the relaxation of `relaxation`, its cuts, and whole numbers of nodes by branching.
 
-Only the nodes held are whole here; replicas and loads stay continuous. The least value is therefore a lower bound of the model,
-and a point with whole nodes is a proposal: the model itself (with those nodes given) says whether it is a plan.
+Nodes held and replicas are whole here, loads stay continuous. The least value is therefore a lower bound of the model, and a
+point with whole counts is a proposal: the model itself (with those counts given) says whether it is a plan.
 
 The bound of a tree node is computed from GLOP's duals, not taken from its objective: with any y of the right signs
 sum_r y_r rhs_r + sum_j min over l_j <= x_j <= u_j of (c_j - sum_r y_r a_rj) x_j is one, less a margin for rounding.
@@ -21,13 +21,18 @@ from ortools.linear_solver import pywraplp
 
 from solver.bounding.blocks import MARGIN
 from solver.bounding.linear import Floats, Ints, Linear
-from solver.bounding.relaxation import Cut, broken_cuts
+from solver.bounding.relaxation import Cut, broken_counts, broken_cuts, cut_weights
 
 WAYS = ("use_dual_simplex: true use_preprocessing: false", "use_dual_simplex: true", "use_dual_simplex: false")
+Counts = dict[tuple[int, int], int]
+"""Replicas by kind and period, where they are counted apart from nodes."""
 WHOLE = 1e-6
 STRONG = 6
 """Candidates that are tried out before one is branched on, while little is known of them."""
 KNOWN = 3
+SURE = 0.15
+"""Parts so near to a whole number are rounded together in a dive."""
+DIVE_EVERY = 50
 ROOT_ROUNDS = 40
 NODE_ROUNDS = 2
 MOST_CUTS = 800
@@ -60,9 +65,14 @@ class _Program:
         self.lin, self.scale = lin, cutoff_scale
         self.holds, self.loads, self.picks = len(lin.hold_way), len(lin.load_kind), len(lin.pick_job)
         self.periods = len(lin.instance.periods)
-        self.cost = np.concatenate((lin.hold_cost, lin.load_cost, lin.pick_cost)) / self.scale
+        self.counted = _counted(lin)
+        self.number = {key: self.holds + i for i, key in enumerate(self.counted)}
+        # Columns: whole numbers first (nodes, then replicas), then loads, then options.
+        self.wholes = self.holds + len(self.counted)
+        zeros, most = np.zeros(len(self.counted)), [lin.instance.replicas[k].max_count for k, _ in self.counted]
+        self.cost = np.concatenate((lin.hold_cost, zeros, lin.load_cost, lin.pick_cost)) / self.scale
         self.low = np.zeros(len(self.cost))
-        self.high = np.concatenate((lin.hold_upper, lin.load_upper, np.ones(self.picks)))
+        self.high = np.concatenate((lin.hold_upper, np.array(most, float), lin.load_upper, np.ones(self.picks)))
         self.rows: list[Ints] = []
         self.columns: list[Ints] = []
         self.values: list[Floats] = []
@@ -98,7 +108,8 @@ class _Program:
 
     def _linking(self) -> None:
         lin = self.lin
-        parts = ((lin.hold_entries, 0), (lin.load_entries, self.holds), (lin.pick_entries, self.holds + self.loads))
+        after = self.wholes + self.loads
+        parts = ((lin.hold_entries, 0), (lin.load_entries, self.wholes), (lin.pick_entries, after))
         rows = np.concatenate([e.rows for e, _ in parts])
         columns = np.concatenate([e.columns + offset for e, offset in parts])
         values = np.concatenate([e.values for e, _ in parts])
@@ -108,39 +119,52 @@ class _Program:
             mine = order[edges[r] : edges[r + 1]]
             self._add(columns[mine], values[mine], float(lin.rhs[r]), 1 if lin.at_least[r] else -1)
         for j in range(len(lin.instance.jobs)):
-            mine = np.flatnonzero(lin.pick_job == j) + self.holds + self.loads
+            mine = np.flatnonzero(lin.pick_job == j) + after
             self._add(mine, np.ones(len(mine)), 1.0, 0)
 
     def _rooms(self) -> None:
         lin = self.lin
         gpus = np.array([p.gpus for p in lin.instance.pools], float)
         weight = lin.load_gpus / gpus[lin.load_pool] if self.loads else np.zeros(0)
-        order = np.argsort(lin.load_pool * self.periods + lin.load_period, kind="stable")
-        group = (lin.load_pool * self.periods + lin.load_period)[order]
+        group = lin.load_pool * self.periods + lin.load_period
+        order = np.argsort(group, kind="stable")
+        group = group[order]
         for g in np.unique(group).tolist():
             o, p = divmod(g, self.periods)
             loads = order[np.searchsorted(group, g) : np.searchsorted(group, g, side="right")]
-            there = np.flatnonzero((lin.hold_pool == o) & ((lin.hold_period < 0) | (lin.hold_period == p)))
-            columns = np.concatenate((there, loads + self.holds))
-            self._add(columns, np.concatenate((-np.ones(len(there)), weight[loads])), 0.0, -1)
+            there = np.flatnonzero((lin.hold_pool == o) & lin.hold_active[:, p])
+            kinds = lin.load_kind[loads]
+            if (int(kinds[0]), p) not in self.number:
+                columns = np.concatenate((there, loads + self.wholes))
+                self._add(columns, np.concatenate((-np.ones(len(there)), weight[loads])), 0.0, -1)
+                continue
+            each = np.unique(kinds)
+            counts = np.array([self.number[int(k), p] for k in each])
+            share = np.array([lin.instance.replicas[int(k)].gpus for k in each]) / gpus[o]
+            self._add(np.concatenate((there, counts)), np.concatenate((-np.ones(len(there)), share)), 0.0, -1)
+            for k, count in zip(each, counts, strict=True):
+                mine = loads[kinds == k] + self.wholes
+                self._add(np.append(mine, count), np.append(np.ones(len(mine)), -1.0), 0.0, -1)
 
     def add_cut(self, cut: Cut) -> None:
         lin = self.lin
         loads = np.array(cut.loads, np.int64)
-        weight = lin.load_gpus[loads] / float(lin.instance.pools[cut.pool].gpus)
+        weight = cut_weights(lin, cut)
         whole = float(np.sum(lin.load_upper[loads] * weight))
         ceiling = math.ceil(whole - 1e-9)
         r = whole - ceiling + 1
-        held = np.flatnonzero(lin.hold_pool == cut.pool)
-        held = held[(lin.hold_period[held] < 0) | (lin.hold_period[held] == cut.period)]
-        columns = np.concatenate((held, loads + self.holds))
+        if cut.kind is not None:
+            held = np.array([self.number[cut.kind, cut.period]], np.int64)
+        else:
+            held = np.flatnonzero((lin.hold_pool == cut.pool) & lin.hold_active[:, cut.period])
+        columns = np.concatenate((held, loads + self.wholes))
         # A hair of room, so that a rounded r or whole cuts off nothing.
         self._add(columns, np.concatenate((np.full(len(held), -r), weight)), whole - r * ceiling + 1e-9, -1)
 
     def bound_holds(self, low: Floats, high: Floats) -> None:
-        for h in np.flatnonzero((low != self.low[: self.holds]) | (high != self.high[: self.holds])).tolist():
+        for h in np.flatnonzero((low != self.low[: self.wholes]) | (high != self.high[: self.wholes])).tolist():
             self.variables[h].SetBounds(float(low[h]), float(high[h]))
-        self.low[: self.holds], self.high[: self.holds] = low, high
+        self.low[: self.wholes], self.high[: self.wholes] = low, high
 
     def solve(self, time_limit_s: float) -> int:
         """Solve from the last basis; where that fails, anew and with presolve."""
@@ -155,10 +179,10 @@ class _Program:
         return int(status)
 
     def held(self) -> Floats:
-        return np.array([v.solution_value() for v in self.variables[: self.holds]])
+        return np.array([v.solution_value() for v in self.variables[: self.wholes]])
 
     def loaded(self) -> Floats:
-        return np.array([v.solution_value() for v in self.variables[self.holds : self.holds + self.loads]])
+        return np.array([v.solution_value() for v in self.variables[self.wholes : self.wholes + self.loads]])
 
     def bound(self) -> tuple[float, Floats]:
         """A safe bound from the present duals, and the reduced costs of the nodes held."""
@@ -177,7 +201,18 @@ class _Program:
         least = np.minimum(reduced * self.low, reduced * self.high)
         magnitude = float(np.sum(np.abs(y * rhs)) + np.sum(np.abs(least)))
         value = float(np.dot(y, rhs) + np.sum(least)) - MARGIN * magnitude + self.lin.given / self.scale
-        return value * self.scale, reduced[: self.holds] * self.scale
+        return value * self.scale, reduced[: self.wholes] * self.scale
+
+
+def _counted(lin: Linear) -> list[tuple[int, int]]:
+    """Replica kinds and periods that need counts of their own: where a node is more than one replica of one kind."""
+    inst = lin.instance
+    on_pool: dict[int, set[int]] = {}
+    for k in np.unique(lin.load_kind).tolist():
+        on_pool.setdefault(inst.replicas[k].pool, set()).add(k)
+    split = {o for o, kinds in on_pool.items() if len(kinds) > 1 or inst.replicas[min(kinds)].gpus < inst.pools[o].gpus}
+    pairs = zip(lin.load_kind.tolist(), lin.load_period.tolist(), strict=True)
+    return sorted({(k, p) for k, p in pairs if inst.replicas[k].pool in split})
 
 
 class _Search:
@@ -188,14 +223,14 @@ class _Search:
         step: int,
         deadline: float,
         stop: Callable[[], bool],
-        on_proposal: Callable[[Floats], float | None],
+        on_proposal: Callable[[Floats, Counts], float | None],
     ) -> None:
         self.lin, self.step, self.deadline, self.stop = lin, step, deadline, stop
         self.program = _Program(lin, max(1.0, float(np.max(lin.hold_cost, initial=1.0))))
         self.out = Tree(value=cutoff)
-        self.known: set[tuple[int, int, tuple[int, ...]]] = set()
-        self.gain = np.zeros((2, self.program.holds))
-        self.tries = np.zeros((2, self.program.holds))
+        self.known: set[tuple[int, int, int, tuple[int, ...]]] = set()
+        self.gain = np.zeros((2, self.program.wholes))
+        self.tries = np.zeros((2, self.program.wholes))
         self.refused = math.inf  # least bound of a proposal of which the model made no plan, or a dearer one
         self.on_proposal = on_proposal
 
@@ -226,9 +261,10 @@ class _Search:
     def add_cuts(self, cuts: Iterable[Cut]) -> int:
         added = 0
         for cut in cuts:
-            key = (cut.pool, cut.period, cut.loads)
-            if key not in self.known and len(self.known) < MOST_CUTS:
-                self.known.add(key)
+            if cut.kind is not None and (cut.kind, cut.period) not in self.program.number:
+                continue
+            if cut.key not in self.known and len(self.known) < MOST_CUTS:
+                self.known.add(cut.key)
                 self.program.add_cut(cut)
                 self.out.cuts.append(cut)
                 added += 1
@@ -253,7 +289,10 @@ class _Search:
             hold = self.program.held()
             if turn == rounds or (turn and gained < 2e-5 * abs(bound)):
                 break
-            if not self.add_cuts(broken_cuts(self.lin, hold, self.program.loaded())):
+            load = self.program.loaded()
+            found = broken_cuts(self.lin, hold[: self.program.holds], load)
+            found += broken_counts(self.lin, self.program.number, hold, load)
+            if not self.add_cuts(found):
                 break
         return bound, hold, reduced
 
@@ -292,14 +331,45 @@ class _Search:
                 self.tries[side, h] += 1
         return int(max(open_.tolist(), key=lambda h: (score(h), -h)))
 
-    def propose(self, hold: Floats, bound: float) -> None:
-        """A point with whole nodes: take it if the model makes a plan of it."""
-        value = self.on_proposal(np.round(hold))
-        if value is None or self.raised(bound) < value:
-            # A better plan with these nodes is not ruled out by what is known.
-            self.refused = min(self.refused, bound)
+    def dive(self, low: Floats, high: Floats, hold: Floats) -> None:
+        """Round and solve again until all counts are whole: nodes first, then replicas; a plan early, no proof of anything."""
+        low, high = low.copy(), high.copy()
+        holds = self.program.holds
+        while not self.late():
+            part = np.abs(hold - np.round(hold))
+            open_ = np.flatnonzero((part > WHOLE) & (high > low))
+            if not len(open_):
+                self.try_out(hold)
+                return
+            nodes = open_[open_ < holds]
+            among = nodes if len(nodes) else open_
+            nearest = among[np.argsort(part[among], kind="stable")]
+            sure = [h for h in nearest[: max(1, len(nearest) // 4)].tolist() if part[h] < SURE]
+            for chosen, up in ((sure or [int(nearest[0])], False), ([int(nearest[-1])], True)):
+                a, b = low.copy(), high.copy()
+                for h in chosen:
+                    a[h] = b[h] = min(math.ceil(hold[h] - WHOLE) if up else round(float(hold[h])), high[h])
+                found = self.relax(a, b, 0)
+                if found is not None:
+                    break
+            if found is None:
+                return
+            low, high, hold = a, b, found[1]
+
+    def try_out(self, hold: Floats) -> float | None:
+        """Hand a point to the model, and keep what it makes of it."""
+        counts = {key: round(float(hold[i])) for key, i in self.program.number.items()}
+        value = self.on_proposal(np.round(hold[: self.program.holds]), counts)
         if value is not None and value < self.out.value:
             self.out.value, self.out.hold = value, np.round(hold)
+        return value
+
+    def propose(self, hold: Floats, bound: float) -> None:
+        """A point with whole nodes: take it if the model makes a plan of it."""
+        value = self.try_out(hold)
+        if value is None or self.raised(bound) < value:
+            # A better plan with these counts is not ruled out by what is known.
+            self.refused = min(self.refused, bound)
 
 
 def branch(
@@ -308,7 +378,7 @@ def branch(
     cutoff: float,
     step: int,
     time_limit_s: float,
-    on_proposal: Callable[[Floats], float | None],
+    on_proposal: Callable[[Floats, Counts], float | None],
     cuts: Iterable[Cut] = (),
     on_bound: Callable[[float], None] = lambda bound: None,
     stop: Callable[[], bool] = lambda: False,
@@ -336,7 +406,10 @@ def branch(
     search = _Search(lin, cutoff, step, time.monotonic() + time_limit_s, stop, on_proposal)
     search.add_cuts(cuts)
     out = search.out
-    heap: list[_Node] = [_Node(-math.inf, 0, np.zeros(len(lin.hold_way)), lin.hold_upper.copy())]
+    program = search.program
+    heap: list[_Node] = [
+        _Node(-math.inf, 0, program.low[: program.wholes].copy(), program.high[: program.wholes].copy())
+    ]
     number = 0
     node: _Node | None = None
     told = -math.inf
@@ -360,6 +433,8 @@ def branch(
         if out.nodes == 1:
             search.purge()
         bound, hold, reduced = found
+        if out.nodes % DIVE_EVERY == 1:
+            search.dive(node.low, node.high, hold)
         bound = max(bound, node.bound)
         low, high = _tightened(node.low, node.high, hold, reduced, bound, out.value, search.step)
         h = search.branching(low, high, bound, hold)

@@ -47,6 +47,7 @@ class Linear:
     hold_pool: Ints
     hold_cost: Floats
     hold_upper: Floats
+    hold_active: NDArray[np.bool_]  # by column and period: its nodes are there
     load_kind: Ints
     load_bucket: Ints
     load_period: Ints
@@ -94,7 +95,7 @@ def narrow(lin: Linear, pools: Ints) -> Narrow:
     return Narrow(small, holds, loads)
 
 
-HOLD_COLUMNS = ("hold_way", "hold_period", "hold_pool", "hold_cost", "hold_upper")
+HOLD_COLUMNS = ("hold_way", "hold_period", "hold_pool", "hold_cost", "hold_upper", "hold_active")
 LOAD_COLUMNS = ("load_kind", "load_bucket", "load_period", "load_pool", "load_gpus", "load_cost", "load_upper")
 
 
@@ -140,8 +141,8 @@ def required(demand: int) -> int:
 
 
 def linear(inst: Instance) -> Linear | None:
-    """Columns and rows of an instance; None for an objective that is no sum over columns (power, time)."""
-    if inst.objective not in LINEAR:
+    """Columns and rows of an instance; None for an objective that is no sum over columns (power, time), and for wishes."""
+    if inst.objective not in LINEAR or inst.wishes or inst.goal is not None:
         return None
     periods = len(inst.periods)
     money = inst.objective
@@ -155,6 +156,14 @@ def linear(inst: Instance) -> Linear | None:
     hold_cost = np.array([amounts[i][max(p, 0)] for i, p in zip(way, period, strict=True)], float)
     hold_pool = np.array([inst.capacities[i].pool for i in way], np.int64)
     hold_upper = np.array([inst.capacities[i].max_nodes for i in way], float)
+
+    hold_active = np.array(
+        [
+            [inst.capacities[i].holds(q) if p < 0 else p == q for q in range(periods)]
+            for i, p in zip(way, period, strict=True)
+        ],
+        bool,
+    ).reshape(len(way), periods)
 
     kind, bucket, at, rate, need, upper = [], [], [], [], [], []
     for k, r in enumerate(inst.replicas):
@@ -187,8 +196,8 @@ def linear(inst: Instance) -> Linear | None:
     work = replica_work[load_kind] if len(kind) else _ints()
     share = np.array(rate) / np.array(need) if kind else np.zeros(0)
     _coverage(inst, rows, work, load_bucket, load_period, share, load_kind, replica_pool)
-    _node_limits(inst, rows, hold_way, hold_period, hold_pool)
-    _power(inst, rows, hold_way, hold_period, hold_pool)
+    _node_limits(inst, rows, hold_active, hold_pool)
+    _power(inst, rows, hold_active, hold_period, hold_pool)
     _budgets(inst, rows, hold_way, hold_period, load_kind, load_period)
     return Linear(
         instance=inst,
@@ -197,6 +206,7 @@ def linear(inst: Instance) -> Linear | None:
         hold_pool=hold_pool,
         hold_cost=hold_cost,
         hold_upper=hold_upper,
+        hold_active=hold_active,
         load_kind=load_kind,
         load_bucket=load_bucket,
         load_period=load_period,
@@ -259,7 +269,7 @@ def _firm(inst: Instance, w: int, b: int, p: int, firm_ppm: int) -> float:
     return (whole * firm_ppm // 1_000_000) / whole if whole else 0.0
 
 
-def _node_limits(inst: Instance, rows: _Rows, way: Ints, period: Ints, pool: Ints) -> None:
+def _node_limits(inst: Instance, rows: _Rows, active: NDArray[np.bool_], pool: Ints) -> None:
     groups: list[tuple[tuple[int, ...], int]] = [
         ((o,), p.node_limit) for o, p in enumerate(inst.pools) if p.node_limit is not None
     ]
@@ -270,55 +280,60 @@ def _node_limits(inst: Instance, rows: _Rows, way: Ints, period: Ints, pool: Int
         hired = [(q, o.nodes) for q, o in enumerate(inst.options) if o.pool in pools and not o.pooled]
         for p in range(len(inst.periods)):
             row = rows.block(np.array([most / scale]), at_least=False)
-            here = np.flatnonzero(held & ((period == p) | (period < 0)))
+            here = np.flatnonzero(held & active[:, p])
             rows.put("hold", np.full(len(here), row), here, np.full(len(here), 1 / scale))
             if hired:
                 picks, nodes = (np.array(x) for x in zip(*hired, strict=True))
                 rows.put("pick", np.full(len(picks), row), picks, nodes / scale)
 
 
-def _power(inst: Instance, rows: _Rows, way: Ints, period: Ints, pool: Ints) -> None:
-    """Nameplate of committed nodes at each site, and at all of them."""
-
-    def add(watts: Floats, mask: NDArray[np.bool_], limit: int | None) -> None:
-        if limit is None:
-            return
-        scale = float(max(limit, 1))
-        row = rows.block(np.array([limit / scale]), at_least=False)
-        here = np.flatnonzero(mask & (period < 0))
-        rows.put("hold", np.full(len(here), row), here, watts[pool[here]] / scale)
-
+def _power(inst: Instance, rows: _Rows, active: NDArray[np.bool_], period: Ints, pool: Ints) -> None:
+    """Nameplate of committed nodes at each site, and at all of them, in every stage."""
     site = np.array([-1 if p.site is None else p.site for p in inst.pools], np.int64)
     it_w = np.array([p.it_w for p in inst.pools], float)
     facility_w = np.array([p.facility_w for p in inst.pools], float)
-    for s, where in enumerate(inst.sites):
-        add(it_w, site[pool] == s, where.limit_it_w)
-        add(facility_w, site[pool] == s, where.limit_facility_w)
-    add(facility_w, site[pool] >= 0, inst.limit_power_w)
+    limits = [(it_w, site[pool] == s, x.limit_it_w) for s, x in enumerate(inst.sites)]
+    limits += [(facility_w, site[pool] == s, x.limit_facility_w) for s, x in enumerate(inst.sites)]
+    limits.append((facility_w, site[pool] >= 0, inst.limit_power_w))
+    for stage in inst.stages:
+        there = (period < 0) & active[:, stage[0]]
+        for watts, where, limit in limits:
+            if limit is not None:
+                scale = float(max(limit, 1))
+                row = rows.block(np.array([limit / scale]), at_least=False)
+                here = np.flatnonzero(where & there)
+                rows.put("hold", np.full(len(here), row), here, watts[pool[here]] / scale)
 
 
 def _budgets(inst: Instance, rows: _Rows, way: Ints, period: Ints, kind: Ints, at: Ints) -> None:
-    limits = (("capex", inst.limit_capex), ("monthly", inst.limit_monthly), ("cash", inst.limit_total))
-    for part, limit in limits:
+    """Capex and all payments over the horizon; the month of each stage."""
+    everything = list(range(len(inst.periods)))
+    limits = [("capex", inst.limit_capex, everything), ("cash", inst.limit_total, everything)]
+    limits += [("monthly", inst.limit_monthly, stage) for stage in inst.stages]
+    for part, limit, stage in limits:
         if limit is None:
             continue
         scale = float(max(limit, 1))
         paid_back = sum(min(0, getattr(g, part)) * g.max_count for g in inst.gear)
         row = rows.block(np.array([(limit - paid_back) / scale]), at_least=False)
-        if part == "capex":
-            paid = np.array(
-                [float(inst.capacities[i].capex) if p < 0 else 0.0 for i, p in zip(way, period, strict=True)]
-            )
-        else:
-            paid = np.array(
-                [float(getattr(inst.capacities[i], part)[max(p, 0)]) for i, p in zip(way, period, strict=True)]
-            )
+        paid = np.array([_paid(inst, part, i, p, stage) for i, p in zip(way.tolist(), period.tolist(), strict=True)])
         rows.put("hold", np.full(len(paid), row), np.arange(len(paid)), paid / scale)
         if part == "capex":
             continue
         if len(kind):
             table = np.array([getattr(r, part) for r in inst.replicas], float)
-            rows.put("load", np.full(len(kind), row), np.arange(len(kind)), table[kind, at] / scale)
+            mine = np.flatnonzero(np.isin(at, stage))
+            rows.put("load", np.full(len(mine), row), mine, table[kind[mine], at[mine]] / scale)
         if inst.options:
             once = np.array([float(getattr(o, part)) for o in inst.options])
             rows.put("pick", np.full(len(once), row), np.arange(len(once)), once / scale)
+
+
+def _paid(inst: Instance, part: str, way: int, period: int, stage: list[int]) -> float:
+    """What one node of a way costs of one kind of money, in the periods of a stage."""
+    c = inst.capacities[way]
+    if period >= 0:
+        return float(getattr(c, part)[period]) if part != "capex" and period in stage else 0.0
+    if not any(c.holds(p) for p in stage):
+        return 0.0
+    return float(c.capex if part == "capex" else getattr(c, part)[0])

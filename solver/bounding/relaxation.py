@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,11 +34,16 @@ ARTIFICIAL = 100.0
 
 @dataclass(frozen=True)
 class Cut:
-    """Loads T (columns) of one pool and period."""
+    """Loads T (columns) of one pool and period; of one replica kind against the count of its replicas where `kind` is given."""
 
     pool: int
     period: int
     loads: tuple[int, ...]
+    kind: int | None = None
+
+    @property
+    def key(self) -> tuple[int, int, int, tuple[int, ...]]:
+        return self.pool, self.period, -1 if self.kind is None else self.kind, self.loads
 
 
 @dataclass
@@ -68,7 +73,7 @@ class Relaxation:
         self._load: dict[int, pywraplp.Variable] = {}
         self._pick: dict[int, pywraplp.Variable] = {}
         self._room: dict[tuple[int, int], pywraplp.Constraint] = {}
-        self._known: set[tuple[int, int, tuple[int, ...]]] = set()
+        self._known: set[tuple[int, int, int, tuple[int, ...]]] = set()
         self._hold_of = _by_pool(lin.hold_pool, lin.pools)
         self._load_of = _by_pool(lin.load_pool, lin.pools)
         self._entries = {
@@ -156,8 +161,7 @@ class Relaxation:
                 var = solver.NumVar(0.0, infinity, "")
                 self._hold[h] = var
                 self._goal.SetCoefficient(var, float(lin.hold_cost[h]) / self.objective_scale)
-                at = int(lin.hold_period[h])
-                for p in range(periods) if at < 0 else (at,):
+                for p in np.flatnonzero(lin.hold_active[h]).tolist():
                     self._room[o, p].SetCoefficient(var, -1.0)
                 self._fill("hold", h, var)
             for f in self._load_of[o]:
@@ -168,10 +172,9 @@ class Relaxation:
                 self._fill("load", f, var)
 
     def add_cut(self, cut: Cut) -> None:
-        key = (cut.pool, cut.period, cut.loads)
-        if key in self._known:
+        if cut.key in self._known:
             return
-        self._known.add(key)
+        self._known.add(cut.key)
         lin = self.lin
         gpus = float(lin.instance.pools[cut.pool].gpus)
         loads = np.array(cut.loads)
@@ -182,8 +185,7 @@ class Relaxation:
         for f in cut.loads:
             row.SetCoefficient(self._load[f], float(lin.load_gpus[f]) / gpus)
         for h in self._hold_of[cut.pool]:
-            at = int(lin.hold_period[h])
-            if at < 0 or at == cut.period:
+            if lin.hold_active[h, cut.period]:
                 row.SetCoefficient(self._hold[h], -r)
 
     def solve(self, time_limit_s: float) -> bool:
@@ -207,9 +209,7 @@ def broken_cuts(lin: Linear, hold: Floats, load: Floats) -> list[Cut]:
     """Residual-capacity cuts that the solution breaks, the worst first."""
     periods = len(lin.instance.periods)
     nodes = np.zeros((lin.pools, periods))
-    once = lin.hold_period < 0
-    np.add.at(nodes, lin.hold_pool[once], hold[once, None])
-    np.add.at(nodes, (lin.hold_pool[~once], lin.hold_period[~once]), hold[~once])
+    np.add.at(nodes, lin.hold_pool, hold[:, None] * lin.hold_active)
     fraction = nodes - np.floor(nodes + 1e-9)
     used = np.flatnonzero((load > 1e-9) & (lin.load_upper > 0))
     at = fraction[lin.load_pool[used], lin.load_period[used]]
@@ -230,6 +230,41 @@ def broken_cuts(lin: Linear, hold: Floats, load: Floats) -> list[Cut]:
         over = float(np.sum(load[mine] * weight)) - (whole - r * (ceiling - float(nodes[o, p])))
         if over > BROKEN:
             found.append((over, Cut(o, p, tuple(mine.tolist()))))
+    found.sort(key=lambda pair: -pair[0])
+    return [cut for _, cut in found[:NEW_CUTS]]
+
+
+def cut_weights(lin: Linear, cut: Cut) -> Floats:
+    """Part of a node (of a replica, for a cut of one kind) that one load of the cut takes."""
+    loads = np.array(cut.loads, np.int64)
+    if cut.kind is not None:
+        return np.ones(len(loads))
+    return lin.load_gpus[loads] / float(lin.instance.pools[cut.pool].gpus)
+
+
+def broken_counts(lin: Linear, number: Mapping[tuple[int, int], int], whole: Floats, load: Floats) -> list[Cut]:
+    """The same cuts for each replica kind against its own count, the worst first.
+
+    `number` : column of `whole` by kind and period.
+    """
+    found: list[tuple[float, Cut]] = []
+    used = np.flatnonzero((load > 1e-9) & (lin.load_upper > 0))
+    mine: dict[tuple[int, int], list[int]] = {}
+    for f in used.tolist():
+        key = (int(lin.load_kind[f]), int(lin.load_period[f]))
+        if key in number:
+            mine.setdefault(key, []).append(f)
+    for (k, p), loads in mine.items():
+        count = float(whole[number[k, p]])
+        fraction = count - math.floor(count + 1e-9)
+        taken = [f for f in loads if load[f] / lin.load_upper[f] > fraction]
+        if fraction <= 1e-6 or not taken:
+            continue
+        whole_load = float(np.sum(lin.load_upper[taken]))
+        ceiling = math.ceil(whole_load - 1e-9)
+        over = float(np.sum(load[taken])) - (whole_load - (whole_load - ceiling + 1) * (ceiling - count))
+        if over > BROKEN:
+            found.append((over, Cut(lin.instance.replicas[k].pool, p, tuple(taken), k)))
     found.sort(key=lambda pair: -pair[0])
     return [cut for _, cut in found[:NEW_CUTS]]
 
@@ -267,7 +302,7 @@ def relax(
             program.add_pools(order[:NEW_POOLS].tolist())
             continue
         cuts = broken_cuts(lin, hold, load)
-        fresh = [c for c in cuts if (c.pool, c.period, c.loads) not in program._known]
+        fresh = [c for c in cuts if c.key not in program._known]
         stalled = stalled + 1 if gained <= 1e-5 * abs(out.bound) else 0
         if not fresh or stalled >= 6:
             out.complete = math.isfinite(value)
@@ -281,13 +316,13 @@ def relax(
 
 
 def cut_in_integers(lin: Linear, cut: Cut) -> tuple[list[tuple[int, int, int, int]], int, int]:
-    """A cut for the model: terms (GPUs, kind, bucket) of T, constant and factor of n, all whole numbers.
+    """A cut for the model: terms (GPUs, kind, bucket) of T, constant and factor of n (R for one kind), all whole numbers.
 
     With M = LOAD_UNIT x GPUs of a node, U = sum_T GPUs x upper bound and r = U - (ceil(U / M) - 1) M:
     sum_T GPUs x F <= U - r (ceil(U / M) - n).
     """
     inst = lin.instance
-    unit = LOAD_UNIT * inst.pools[cut.pool].gpus
+    unit = LOAD_UNIT * (inst.pools[cut.pool].gpus if cut.kind is None else inst.replicas[cut.kind].gpus)
     terms, whole = [], 0
     for f in cut.loads:
         k, b = int(lin.load_kind[f]), int(lin.load_bucket[f])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from solver.instance import Instance, Service, Terms
@@ -68,13 +68,11 @@ def _kept(terms: Terms, numbers: Sequence[int]) -> Terms:
     return tuple((number[j], factor) for j, factor in terms if j in number)
 
 
-def _survives(service: Service, number: dict[int, int]) -> Service:
-    """A service with the pools that it may lose, and those that chance counts on, in their new numbers."""
-    return replace(
-        service,
-        groups=tuple(tuple(number[o] for o in group if o in number) for group in service.groups),
-        ladders=tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in service.ladders),
-    )
+def _service(service: Service, number: Mapping[int, int]) -> Service:
+    """A service whose losses speak of the pools that are kept: what is not there cannot be lost."""
+    groups = tuple(tuple(number[o] for o in group if o in number) for group in service.groups)
+    ladders = tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in service.ladders)
+    return replace(service, groups=tuple(g for g in groups if g), ladders=tuple(x for x in ladders if x.pools))
 
 
 def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | None = None) -> Part:
@@ -82,8 +80,8 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
     kept = tuple(sorted(set(pools)))
     number = {o: n for n, o in enumerate(kept)}
     capacities = tuple(i for i, c in enumerate(inst.capacities) if c.pool in number)
-    way = {i: n for n, i in enumerate(capacities)}
     replicas = tuple(k for k, r in enumerate(inst.replicas) if r.pool in number)
+    way = {j: i for i, j in enumerate(capacities)}
     wanted = range(len(inst.options)) if options is None else sorted(set(options))
     chosen = tuple(q for q in wanted if inst.options[q].pool in number)
     small = replace(
@@ -92,8 +90,8 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
         capacities=tuple(replace(inst.capacities[i], pool=number[inst.capacities[i].pool]) for i in capacities),
         replicas=tuple(replace(inst.replicas[k], pool=number[inst.replicas[k].pool]) for k in replicas),
         options=tuple(replace(inst.options[q], pool=number[inst.options[q].pool]) for q in chosen),
+        services=tuple(_service(s, number) for s in inst.services),
         quotas=tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in inst.quotas),
-        services=tuple(_survives(s, number) for s in inst.services),
         rows=tuple(
             replace(
                 row,
@@ -102,6 +100,7 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
                 chosen=_kept(row.chosen, chosen),
                 used=_kept(row.used, kept),
                 replicas=_kept(row.replicas, replicas),
+                hourly=tuple((way[i], p, factor) for i, p, factor in row.hourly if i in way),
             )
             for row in inst.rows
         ),

@@ -351,21 +351,20 @@ def _share_of_month(terms: Terms) -> pl.Expr:
 def replica_money(
     replicas: pl.DataFrame, pools: pl.DataFrame, capacity: pl.DataFrame, problem: Problem, terms: Terms
 ) -> pl.DataFrame:
-    """Add extra_w (watts a busy replica draws above idle), energy (money per month of running it) and tariff (price in each
-    load period over the week's mean).
+    """Add extra_w (watts a busy replica draws above idle), energy (money per month of running it) and tariff.
 
-    Energy is electricity at the week's mean price on own machines, on those sold by compute units the units that its
-    accelerators take, else nothing.
+    On own machines energy is electricity at the week's mean price, and tariff the price in each load period over that mean;
+    on those sold by compute units it is the units that its accelerators take; elsewhere nothing.
     """
     watts = pools.select(
         "pool", "serving_gpu_w", "idle_gpu_w", "energy_price", "tariff", "pue", "carbon_g_per_kwh", "site"
     )
     units = capacity.filter(pl.col("billing") == "compute_unit").select("pool", unit_price=hour_price())
-    units = (
-        units.join(pools.select("pool", "provider", pool_gpus="gpus"), on="pool", how="inner")
-        .join(provider_frame(problem, pools["provider"].unique()), on="provider", how="left")
-        .select("pool", "pool_gpus", unit_price=pl.col("unit_price") * pl.col("x_all"))
+    places = pools.select("pool", "provider", pool_gpus="gpus")
+    units = units.join(places, on="pool", how="inner").join(
+        provider_frame(problem, places["provider"].unique()), on="provider", how="left"
     )
+    units = units.select("pool", "pool_gpus", unit_price=pl.col("unit_price") * pl.col("x_all"))
     watts = watts.join(units, on="pool", how="left")
     extra = (pl.col("serving_gpu_w") - pl.col("idle_gpu_w")).clip(0.0) * pl.col("gpus")
     return (

@@ -102,9 +102,9 @@ def rented_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame) -> Poo
         "offer_id",
     )
     spot = pl.col("billing") == "spot"
-    apart = pl.col("billing").replace_strict({"spot": "#spot", "compute_unit": "#units"}, default="")
     # What runs already may be kept whatever the billing policy; it is not a price that others could have.
     running = running.join(kept.select("offer_id"), on="offer_id", how="semi", maintain_order="left")
+    apart = pl.col("billing").replace_strict({"spot": "#spot", "compute_unit": "#units"}, default="")
     capacity = pl.concat([prices, running], how="diagonal_relaxed").with_columns(
         pool=pl.col("offer_id") + apart,
         price=pl.col("price_per_hour"),

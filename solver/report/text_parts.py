@@ -113,12 +113,11 @@ def item_rows(result: Result, t: Messages, wide: bool) -> Iterator[Sequence[str]
             row.append(item_price(item, currency))
         row += [monthly(item.total_cost), forms.money(item.total_cost, currency), forms.watts(item.power_w)]
         yield row
-        away = []
+        inside = [*when_text(item, result, t), *item.parts]
         if item.fallback_share:
             price = f"{item.fallback_price_per_hour} {item.price_currency or currency}/h"
             share = forms.share(item.fallback_share, 3)
-            away = [t("{share} of the time expected on demand at {price}", share=share, price=price)]
-        inside = [*when_text(item, result, t), *away, *item.parts]
+            inside.insert(0, t("{share} of the time expected on demand at {price}", share=share, price=price))
         for number, part in enumerate(inside):
             yield [("└ " if number == len(inside) - 1 else "├ ") + part]
     power = forms.watts(result.power.it_peak_w) if result.power and result.power.it_peak_w else "-"

@@ -530,3 +530,22 @@ def highs_ranked(inst: Instance) -> tuple[tuple[int, ...], int] | None:
     last = highs_optimum(replace(inst, floors=floors, goal=None)).objective
     assert last is not None
     return floors, last
+
+
+def timed(inst: Instance, time_limit_s: float, threads: int) -> tuple[float | None, float | None]:
+    """Objective and bound that HiGHS reaches in a time [s]; None for what it does not have."""
+    program = _Builder(inst).build()
+    top = max((abs(c) for c in program.cost.values()), default=1) or 1
+    with _quiet_stdout():
+        highs = program._pass()
+        highs.setOptionValue("threads", threads)
+        highs.setOptionValue("time_limit", time_limit_s)
+        # Feasibility as HiGHS has it by default: what it reports here is not used as an oracle.
+        highs.setOptionValue("mip_feasibility_tolerance", 1e-6)
+        highs.setOptionValue("primal_feasibility_tolerance", 1e-7)
+        highs.setOptionValue("dual_feasibility_tolerance", 1e-7)
+        highs.run()
+        info = highs.getInfo()
+    value, bound = info.objective_function_value * top, info.mip_dual_bound * top
+    most = highspy.kHighsInf
+    return (None if abs(value) >= most else value), (None if abs(bound) >= most else bound)

@@ -16,7 +16,7 @@ from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import Found, run
-from solver.staged import How, add_cuts, staged
+from solver.staged import How, add_cuts, simple, staged
 from tests.oracle.highs import highs_optimum
 from tests.oracle.problems import random_case
 from tests.solver.mixes import random_mix
@@ -40,13 +40,13 @@ def small_mixes(first: int, count: int) -> Iterator[Instance]:
         )
 
 
-def drawn(first: int, count: int, *, several: bool) -> Iterator[Instance]:
-    """Instances of whole problems, with sites, budgets, quotas, spot and jobs."""
+def drawn(first: int, count: int, *, several: bool, growing: bool = False) -> Iterator[Instance]:
+    """Instances of whole problems, with sites, budgets, quotas, spot and jobs, in stages where `growing`."""
     seed, made = first, 0
     while made < count:
-        inst = random_case(seed, several=several, small=several, redundant=not several).instance()
+        inst = random_case(seed, several=several, small=several, redundant=not several, growing=growing).instance()
         seed += 1
-        if inst is None or linear(inst) is None or len(inst.replicas) * len(inst.periods) > 12:
+        if inst is None or linear(inst) is None or not simple(inst) or len(inst.replicas) * len(inst.periods) > 12:
             continue
         made += 1
         yield inst
@@ -63,7 +63,11 @@ def test_the_search_in_stages_finds_the_optimum_of_mixes(chunk: int) -> None:
 
 def test_the_search_in_stages_finds_the_optimum_of_whole_problems() -> None:
     seen = 0
-    for inst in (*drawn(40_000, 6, several=True), *drawn(41_000, 10, several=False)):
+    for inst in (
+        *drawn(40_000, 6, several=True),
+        *drawn(41_000, 8, several=False),
+        *drawn(42_000, 5, several=False, growing=True),
+    ):
         found, expected = staged(inst, HOW), plain(inst)
         assert found is not None
         assert (found.status, found.objective) == (expected.status, expected.objective)
@@ -71,7 +75,7 @@ def test_the_search_in_stages_finds_the_optimum_of_whole_problems() -> None:
     assert seen >= 8
 
 
-@pytest.mark.parametrize("source", ["mixes", "one size", "several sizes"])
+@pytest.mark.parametrize("source", ["mixes", "one size", "several sizes", "stages"])
 def test_any_prices_give_a_bound_and_penalties_hold(source: str) -> None:
     """L(y) <= optimum for random y and for the duals; with a pool in use the optimum is at least L + its penalty."""
     rng = np.random.default_rng(7)
@@ -79,6 +83,7 @@ def test_any_prices_give_a_bound_and_penalties_hold(source: str) -> None:
         "mixes": lambda: small_mixes(700, 8),
         "one size": lambda: drawn(60_000, 10, several=False),
         "several sizes": lambda: drawn(61_000, 5, several=True),
+        "stages": lambda: drawn(62_000, 6, several=False, growing=True),
     }[source]()
     compared = 0
     for inst in cases:

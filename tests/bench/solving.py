@@ -1,0 +1,227 @@
+"""How long plans and proofs take: `python -m tests.bench.solving -o docs/bench.md` writes the table kept in the docs.
+
+Every instance runs in a process of its own, so that peak memory is its own. HiGHS gets the same integers, time limit and threads.
+Instances: the examples, GPU mixes (generated ones; reference files too where KITOUT_SHARED or ../shared has them), portfolios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from solver.instance import Instance
+
+ROOT = Path(__file__).parents[2]
+PORTFOLIOS = {"4x3x150": (4, 3, 150, 10), "5x6x500": (5, 6, 500, 30), "8x12x2000": (8, 12, 2000, 120)}
+MIXES = {"mix 4 types x 20 sizes": (4, 20), "mix 12 types x 40 sizes": (12, 40), "mix 40 types x 60 sizes": (40, 60)}
+MARKS = ("first_s", "percent_s", "proof_s")
+
+
+def shared() -> Path | None:
+    """Folder with the reference files, where there is one."""
+    for place in (os.environ.get("KITOUT_SHARED"), ROOT.parent / "shared"):
+        if place and Path(place).is_dir():
+            return Path(place)
+    return None
+
+
+def names(kinds: list[str]) -> Iterator[tuple[str, float]]:
+    """Instances with their time limits [s]."""
+    if "examples" in kinds:
+        yield from ((f"example {p.stem}", 30.0) for p in sorted((ROOT / "problems").glob("*.yaml")))
+    if "mixes" in kinds:
+        yield from ((name, 30.0) for name in MIXES)
+        found = shared()
+        if found is not None:
+            files = sorted((found / "reference" / "melange").glob("*.json"))
+            yield from ((f"file {p.stem}", 30.0) for p in files)
+    if "portfolios" in kinds:
+        yield from ((f"portfolio {name}", float(limit)) for name, (*_, limit) in PORTFOLIOS.items())
+
+
+def instance(name: str) -> Instance:
+    """The integers of an instance by its name."""
+    kind, _, what = name.partition(" ")
+    if kind == "portfolio":
+        from tests.bench.portfolios import portfolio
+
+        works, periods, offers, _ = PORTFOLIOS[what]
+        return portfolio(works, periods, offers)
+    if kind == "mix":
+        from tests.solver.mixes import random_mix
+
+        types, sizes = MIXES[name]
+        return random_mix(1, types=types, sizes=sizes, spread=1.0)
+    from catalogs.load import load_catalog
+    from problems.load import load_problem
+    from solver.candidates import build_candidates, reduced
+    from solver.scaling import scale
+
+    if kind == "example":
+        path = ROOT / "problems" / f"{what}.yaml"
+        catalog, folder = load_catalog(), path.parent
+    else:
+        path, catalog, folder = _imported(what)
+    problem = load_problem(path).problem
+    return scale(reduced(build_candidates(problem, catalog, folder)), catalog).instance
+
+
+def _imported(case: str) -> tuple[Path, Any, Path]:
+    """A reference mix as problem and catalogue."""
+    import tempfile
+
+    from catalogs.cache import BESIDE, write_overlay
+    from catalogs.importers.gpu_mix import read_gpu_mix
+    from catalogs.load import load_catalog
+
+    found = shared()
+    assert found is not None
+    mix = read_gpu_mix(found / "reference" / "melange" / f"{case}.json", load_catalog(), as_of="2026-11")
+    out = Path(tempfile.mkdtemp()) / "mix"
+    write_overlay(out, mix.tables, steps_aside=(), imported={}, problem=mix.problem)
+    return out / BESIDE, load_catalog([out]), out
+
+
+def run_one(name: str, limit: float, threads: int) -> dict[str, Any]:
+    """Search one instance and note when what was known."""
+    from solver.bounding.linear import linear
+    from solver.staged import How, staged
+
+    inst = instance(name)
+    log: list[tuple[float, float | None, float | None]] = []
+    started, cpu = time.monotonic(), time.process_time()
+
+    def note(best: float | None, bound: float | None) -> None:
+        log.append((time.monotonic() - started, best, bound))
+
+    found = staged(inst, How(limit, 0.0, threads, 1, on_progress=note)) if linear(inst) is not None else None
+    if found is None:
+        from solver.model import build_model
+        from solver.search import run
+
+        built = build_model(inst)
+        found = run(built, time_limit_s=limit, gap=0.0, workers=threads, seed=1, on_progress=note, patience=1.0)
+    wall = time.monotonic() - started
+    bound = found.bound
+    near = [t for t, best, _ in log if best is not None and bound is not None and best <= bound * 1.01]
+    return {
+        "size": f"{len(inst.pools)} pools, {len(inst.replicas)} kinds, {len(inst.periods)} periods",
+        "first_s": found.first_s,
+        "bound_s": next((t for t, _, low in log if low is not None), None),
+        "percent_s": min(near, default=wall if found.gap is not None and found.gap <= 0.01 else None),
+        "proof_s": wall if found.status == "optimal" else None,
+        "objective": found.objective,
+        "bound": bound,
+        "gap": found.gap,
+        "wall_s": wall,
+        "cpu_s": time.process_time() - cpu,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def run_highs(name: str, limit: float, threads: int) -> dict[str, Any]:
+    """HiGHS on the same integers."""
+    from tests.oracle.highs import timed
+
+    inst = instance(name)
+    started, cpu = time.monotonic(), time.process_time()
+    objective, bound = timed(inst, limit, threads)
+    gap = None if objective is None or bound is None else (objective - bound) / abs(objective) if objective else 0.0
+    return {
+        "objective": objective,
+        "bound": bound,
+        "gap": gap,
+        "wall_s": time.monotonic() - started,
+        "cpu_s": time.process_time() - cpu,
+    }
+
+
+def child(name: str, limit: float, threads: int, highs: bool) -> dict[str, Any] | None:
+    """Run an instance in a process of its own; None where it fails or takes far too long."""
+    command = [sys.executable, "-m", "tests.bench.solving", "--one", name, "--limit", str(limit)]
+    command += ["--threads", str(threads), *(["--highs"] if highs else [])]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=ROOT, env=dict(os.environ), timeout=5 * limit + 120, check=True
+        )
+    except (subprocess.SubprocessError, OSError):
+        return None
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else "0" if value < 5e-7 else f"{value:.3%}"
+
+
+def _amount(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def row(name: str, limit: float, ours: dict[str, Any] | None, highs: dict[str, Any] | None) -> str:
+    o, h = ours or {}, highs or {}
+    cells = [name, o.get("size", "failed"), _seconds(limit), *(_seconds(o.get(m)) for m in MARKS)]
+    cells += [_amount(o.get("objective")), _amount(o.get("bound")), _share(o.get("gap")), _seconds(o.get("cpu_s"))]
+    cells += [_amount(o.get("peak_mib")), _amount(h.get("objective")), _share(h.get("gap")), _seconds(h.get("wall_s"))]
+    return "| " + " | ".join(cells) + " |"
+
+
+HEAD = (
+    "Instance", "Size", "Limit s", "First plan s", "To 1 % s", "To proof s", "Cost", "Bound", "Gap", "CPU s", "Peak MiB",
+    "HiGHS cost", "HiGHS gap", "HiGHS s",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--kinds", nargs="+", default=["examples", "mixes", "portfolios"])
+    parser.add_argument("--only", help="part of the names to run")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--no-highs", action="store_true")
+    parser.add_argument("--one")
+    parser.add_argument("--limit", type=float, default=30.0)
+    parser.add_argument("--highs", action="store_true")
+    asked = parser.parse_args()
+    if asked.one:
+        made = (run_highs if asked.highs else run_one)(asked.one, asked.limit, asked.threads)
+        print(json.dumps(made))
+        return
+    lines = [
+        "# Solve speed and proof",
+        "",
+        f"Written by `make bench` on {date.today():%Y-%m-%d}: {os.cpu_count()} cores, {asked.threads} threads each, load "
+        f"{os.getloadavg()[0]:.1f} at the start. Costs in the model's own integers (cents, watts, ..). CPU s is that of kitout "
+        "alone; on a busy machine it says more than the clock. Gap: (cost - bound) / cost; bounds are those of the full model.",
+        "",
+        "| " + " | ".join(HEAD) + " |",
+        "|" + " --- |" * len(HEAD),
+    ]
+    for name, limit in names(asked.kinds):
+        if asked.only and asked.only not in name:
+            continue
+        ours = child(name, limit, asked.threads, highs=False)
+        highs = None if asked.no_highs else child(name, limit, asked.threads, highs=True)
+        lines.append(row(name, limit, ours, highs))
+        print(lines[-1], file=sys.stderr, flush=True)
+        if asked.output:
+            asked.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if not asked.output:
+        print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
