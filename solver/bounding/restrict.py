@@ -100,7 +100,6 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
                 chosen=_kept(row.chosen, chosen),
                 used=_kept(row.used, kept),
                 replicas=_kept(row.replicas, replicas),
-                hourly=tuple((way[i], p, factor) for i, p, factor in row.hourly if i in way),
             )
             for row in inst.rows
         ),
