@@ -21,6 +21,7 @@ from solver.model import build_model
 from solver.plan import Alone, Result, Status
 from solver.scaling import Scaled, scale
 from solver.search import Found, Values, run
+from solver.staged import How, staged
 
 EACH_S = 5.0
 """Most that the search for one alternative may take [s]."""
@@ -98,15 +99,11 @@ def without_sharing(inst: Instance) -> Instance:
 
 
 def _cheapest(inst: Instance, time_s: float, options: SolveOptions, stop: threading.Event | None) -> Found:
-    return run(
-        build_model(inst),
-        time_limit_s=max(0.2, time_s),
-        gap=GAP,
-        workers=options.workers,
-        seed=options.seed,
-        stop=stop,
-        patience=0.5,
-    )
+    limit = max(0.2, time_s)
+    found = staged(inst, How(limit, GAP, options.workers, options.seed, stop=stop))
+    if found is not None:
+        return found
+    return run(build_model(inst), time_limit_s=limit, gap=GAP, workers=options.workers, seed=options.seed, stop=stop)
 
 
 def _alone(name: str, search: Found, result: Result) -> Alone:

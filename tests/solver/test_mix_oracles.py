@@ -26,6 +26,7 @@ from solver.events import SolveOptions
 from solver.instance import Instance
 from solver.scaling import scale
 from solver.solve import solve
+from solver.staged import How, staged
 from solver.verify import verify
 from tests.oracle.brute import TooLargeError, brute_force
 from tests.oracle.highs import highs_optimum
@@ -166,7 +167,11 @@ def test_small_mixes_equal_enumeration(first: int) -> None:
 
 def test_medium_mixes_equal_highs() -> None:
     for seed, _, _, inst in islice(instances(3000, small=False), MEDIUM):
-        assert cp_sat(inst).objective == highs_optimum(inst).objective, f"seed {seed}"
+        best = highs_optimum(inst).objective
+        assert cp_sat(inst).objective == best, f"seed {seed}"
+        in_stages = staged(inst, How(20.0, 0.0, 1, 1))
+        assert in_stages is not None
+        assert in_stages.objective == best, f"seed {seed}"
 
 
 def test_whole_plans_of_mixes_are_accepted_and_beat_single_modes() -> None:
