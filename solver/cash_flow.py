@@ -139,6 +139,8 @@ def _runs(item: Item, problem: Problem, last: int) -> Profile | None:
     work = next((w for w in problem.workloads if w.name == name), None)
     if item.hours_per_month is None or work is None or isinstance(work, Fixed | Serve) or work.runs.per_month:
         return None
+    if item.billing == "capacity_block":
+        return {1: 1.0}  # paid when it is booked, not as its hours pass
     return _even(min(problem.horizon, item.hours_per_month * problem.horizon / 730), last)
 
 

@@ -57,6 +57,10 @@ def assumptions(problem: Problem, catalog: Catalog, found: Candidates) -> list[s
         out.append("leases that end within the horizon are renewed at their price, month by month")
     if "spot" not in problem.billing_modes:
         out.append("spot not considered (policy.billing)")
+    elif found.pools.filter("spot").height:
+        away = assumption(catalog, "spot_fallback_h")
+        told = f"on demand for {away:g} h after each interruption" if away else "no time on demand after interruptions"
+        out.append(f"spot: {told} (spot_fallback_h)")
     used = found.prices.filter(pl.col("price_currency") != problem.currency)["price_currency"].unique().sort()
     for currency in used:
         rows = catalog.fx.filter(

@@ -197,6 +197,8 @@ def _check_months(result: Result, problem: Problem) -> list[str]:
         elif (kept := _lease_paid(item, problem)) is not None:
             even(amount * h / kept, h)
             due[last] += amount * (kept - h) / kept
+        elif _one_off(item, problem) and item.hours_per_month and item.billing == "capacity_block":
+            due[1] += amount
         elif _one_off(item, problem) and item.hours_per_month:
             even(amount, min(h, item.hours_per_month * h / 730))
         else:
