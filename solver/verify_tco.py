@@ -121,7 +121,7 @@ def _due_on_rent(result: Result, problem: Problem, due: Due) -> None:
         rent = float(item.total_cost)
         if item.kind in ("storage", "egress") and item.billing in ("once", "monthly") and _key(item) not in bought:
             due["tax", _key(item)] += rent * problem.tco.tax.rental
-        if item.kind != "rental" or item.provider is None:
+        if item.kind not in ("rental", "compute_units") or item.provider is None:
             continue
         terms = problem.tco.provider(item.provider)
         paid = rent / terms.goodput

@@ -373,3 +373,11 @@ def test_every_month_has_730_hours(tmp_path: Path) -> None:
     assert total(plan(problem(service(1), "12mo"), catalog)) == 8760.0
     assert total(plan(problem(service(1), "1mo"), catalog)) == 730.0
     assert total(plan(problem(service(1), "48mo"), catalog)) == 4 * 8760.0  # 1,461 days of a leap cycle are 24 h more
+
+
+def test_surcharges_come_on_top_of_compute_units(tmp_path: Path) -> None:
+    """Units over a goodput of 90 %, 10 % of support on that, 5 % of tax on both."""
+    catalog = catalog_of(tmp_path, gpus=8, compute_units=SOLD)
+    tco = {"providers": {"N": {"support": "10%", "goodput": "90%"}}, "tax": {"rental": "5%"}}
+    result = plan(problem(service(3, WORK_DAY), "2mo", tco=tco), catalog)
+    assert total(result) == pytest.approx(3 * 2 * WORK_H * 2 * 1.5 / 0.9 * 1.1 * 1.05, abs=0.05)
