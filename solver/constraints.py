@@ -273,6 +273,7 @@ def _rows(ctx: Context, rule: str) -> None:
         terms += [factor * var.chosen[q] for q, factor in row.chosen]
         terms += [factor * var.used[o] for o, factor in row.used]
         terms += [factor * var.gear[g] for g, factor in row.gear]
+        terms += [factor * var.served[i] for i, factor in row.served]
         terms += [factor * var.replicas[k, row.period] for k, factor in row.replicas]
         if row.low is not None:
             ctx.model.add(total(terms) >= row.low)

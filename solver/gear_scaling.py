@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from solver.candidates.gear import GearRule
@@ -25,6 +25,7 @@ class Names:
     replica: dict[int, int]
     gear: dict[str, int]
     way: dict[int, tuple[int, bool]]
+    wish: dict[str, int] = field(default_factory=dict)
 
 
 def scaled_gear(r: dict[str, Any], sites: list[str]) -> Gear:
@@ -69,6 +70,7 @@ def scaled_rows(rule: GearRule, names: Names, periods: int) -> list[Row]:
         chosen=known(rule.options, names.option),
         used=known(rule.used, names.pool),
         gear=known(rule.gear, names.gear),
+        served=known(rule.served, names.wish),
         replicas=known(rule.replicas, names.replica),
     )
     return [replace(row, period=p) for p in range(periods)] if row.replicas else [row]

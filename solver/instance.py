@@ -174,6 +174,7 @@ class Row:
     used: Terms = ()
     gear: Terms = ()
     replicas: Terms = ()
+    served: Terms = ()
     period: int = 0
     hourly: tuple[tuple[int, int, int], ...] = ()  # hourly way, period, coefficient
 

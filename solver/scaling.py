@@ -129,6 +129,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         option={} if option_rows.is_empty() else {row: q for q, row in enumerate(option_rows["row"])},
         replica={} if replica_rows.is_empty() else {row: k for k, row in enumerate(replica_rows["row"])},
         gear={key: g for g, key in enumerate(gear["key"])},
+        wish={w.name: i for i, w in enumerate(problem.workloads)} if problem.weighed else {},
         way={int(r["row"]): (i, bool(r["commit"])) for i, r in enumerate(ways)},
     )
     instance = Instance(

@@ -27,6 +27,10 @@ def check_storage(result: Result, problem: Problem, catalog: Catalog, base_dir: 
     copies: dict[str, list[StoredData]] = defaultdict(list)
     for copy in result.storage:
         copies[copy.name].append(copy)
+    left_out = {w.name for w in result.workloads if w.served_share == 0}
+    gone = [name for name, each in due.items() if each.work is not None and each.work.name in left_out]
+    wrong += [f"{name}: kept, although its work is left out" for name in gone if copies[name]]
+    due = {name: each for name, each in due.items() if name not in gone}
     for name, each in due.items():
         wrong += _check_copies(each, copies[name], result)
         wrong += _check_asked(each, copies[name], result)

@@ -103,6 +103,7 @@ class GearRule:
     options: dict[int, int] = dataclasses.field(default_factory=dict)
     replicas: dict[int, int] = dataclasses.field(default_factory=dict)
     gear: dict[str, int] = dataclasses.field(default_factory=dict)
+    served: dict[str, int] = dataclasses.field(default_factory=dict)
     ways: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
 
 

@@ -80,12 +80,19 @@ class Placing:
         self._tiers()
         if self.use is not None and self.need.local and (self.stages or self.need.kind == "kv_offload"):
             self._drives(self.use)
-        self.book.row(*self.here.values(), low=1, high=1)
+        # The data of a workload that is left out is not kept.
+        left_out = self.book.context.found.problem.weighed and self.need.work is not None
+        asked: Sum = {("served", str(self.need.work)): -1} if left_out else {}
+        wanted = 0 if left_out else 1
+        self.book.row(*self.here.values(), asked, low=wanted, high=wanted)
         if self.use is None:
             return
         self._near(self.use)
         if self.stages:
-            self.book.row(self.masters, low=1 if self.need.staged == "yes" else 0, high=1)
+            if self.need.staged == "yes":
+                self.book.row(self.masters, asked, low=wanted, high=wanted)
+            else:
+                self.book.row(self.masters, high=1)
             self._deadline(self.use)
 
     def _tiers(self) -> None:

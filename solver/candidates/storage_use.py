@@ -59,7 +59,7 @@ class Book:
 
     def row(self, *sums: Sum, low: int | None = None, high: int | None = None) -> None:
         """low <= sum <= high."""
-        parts: dict[str, dict[Any, int]] = {"gear": {}, "options": {}, "replicas": {}}
+        parts: dict[str, dict[Any, int]] = {"gear": {}, "options": {}, "replicas": {}, "served": {}}
         for (kind, name), factor in plus(*sums).items():
             if factor:
                 parts[kind][name] = factor

@@ -156,7 +156,7 @@ class _Search:
         self.groups = [((o,), p.node_limit) for o, p in enumerate(inst.pools) if p.node_limit is not None]
         self.groups += [(q.pools, q.max_nodes) for q in inst.quotas]
         self.loads = [self._loads(p) for p in self.periods]
-        if any(r.replicas or r.used or r.hourly for r in inst.rows):
+        if any(r.replicas or r.used or r.hourly or r.served for r in inst.rows):
             raise ValueError("rows over replicas, hourly nodes and pools in use are for HiGHS")
         self.chosen: set[int] = set()
         self.busy: tuple[tuple[int, ...], ...] = ()

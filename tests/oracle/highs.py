@@ -440,6 +440,7 @@ class _Builder:
             _add(terms, {self.pick[q]: f for q, f in r.chosen})
             _add(terms, {used[o]: f for o, f in r.used})
             _add(terms, {self.gear[g]: f for g, f in r.gear})
+            _add(terms, {self.kept[i]: f for i, f in r.served})
             _add(terms, {self.count[k, r.period]: f for k, f in r.replicas})
             self.program.row(terms, r.low, r.high)
 
