@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from solver.blend import blended
 from solver.bounding.branch import Counts, branch
 from solver.bounding.linear import Floats, Ints, Linear, linear, narrow
 from solver.bounding.relaxation import Cut, Relaxed, cut_in_integers, relax
@@ -32,6 +33,7 @@ from solver.search import PATIENCE, Found, Values, relative_gap, run
 
 Progress = Callable[[float | None, float | None], None]
 RELAX_SHARE = 0.3
+BLEND_SHARE = 0.1
 TREE_SHARE = 0.4
 IMPROVE_SHARE = 0.85
 """Shares of the time limit by whose end the relaxation, the tree and the neighbourhoods must be done."""
@@ -40,6 +42,8 @@ FEW_COLUMNS = 60
 """With so many columns of nodes and fewer among the few pools the tree is what proves, and gets nearly all the time."""
 SMALL_LOADS = 2_000
 """So many loads and fewer CP-SAT takes at once, without neighbourhoods."""
+LARGEST_LOADS = 40_000
+"""With more loads no model of all that is left is built: neighbourhoods go on to the end."""
 FEW_POOLS = 30
 PROPOSAL_S = 2.0
 ROUNDS = (60, 200, 600)
@@ -124,6 +128,7 @@ def staged(inst: Instance, how: How) -> Found | None:
     relaxed = relax(lin, state.left(RELAX_SHARE), state.raise_bound, state.stopped)
     state.cuts = relaxed.cuts
     if relaxed.priced is not None and not state.over():
+        _blend(state, lin, relaxed)
         _tree(state, lin, relaxed)
         _improve(state, lin, relaxed)
     if not state.over():
@@ -159,12 +164,46 @@ def _usable(state: _State, relaxed: Relaxed) -> Ints:
     return np.flatnonzero(relaxed.priced.penalty <= state.objective - relaxed.priced.bound)
 
 
+def _promising(state: _State, relaxed: Relaxed, extra: int) -> Ints:
+    """Pools that the relaxation uses, and those nearest to it."""
+    assert relaxed.priced is not None
+    order = np.argsort(relaxed.priced.penalty, kind="stable")
+    return np.unique(np.concatenate((relaxed.support, order[: len(relaxed.support) + extra])))
+
+
+def _blend(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """A first plan with blended rates on few pools, where dives take long."""
+    if len(state.inst.periods) == 1:
+        return
+    part = restricted(state.inst, _promising(state, relaxed, 4).tolist() + _option_pools(state.inst))
+    found = run(
+        build_model(blended(part.instance)),
+        time_limit_s=min(BLEND_SHARE * state.how.time_limit_s, max(0.1, state.left())),
+        gap=0.03,
+        workers=state.how.workers,
+        seed=state.how.seed,
+        stop=state.how.stop,
+        patience=0.3,
+    )
+    if found.values is None:
+        return
+    wide = part.widened(replace(found.values, load={}))
+    hold = np.array(
+        [
+            wide.commit[i] if p < 0 else wide.hourly[i, p]
+            for i, p in zip(lin.hold_way.tolist(), lin.hold_period.tolist(), strict=True)
+        ],
+        float,
+    )
+    _plan_of(state, lin, hold, {key: n for key, n in wide.replicas.items() if n})
+
+
 def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
     """Branch and cut, on few pools until the incumbent leaves few."""
     assert relaxed.priced is not None
-    order = np.argsort(relaxed.priced.penalty, kind="stable")
-    held = relaxed.support
-    few = np.unique(np.concatenate((held, order[: max(FEW_POOLS, 2 * len(held))])))
+    held = len(relaxed.support)
+    # Every period multiplies what a node of the tree takes.
+    few = _promising(state, relaxed, max(FEW_POOLS - held, held) if len(state.inst.periods) == 1 else 4)
     turn = 0
     share = TREE_ALONE_SHARE if int(np.isin(lin.hold_pool, few).sum()) <= FEW_COLUMNS else TREE_SHARE
     while not state.over() and state.left(share) > 0:
@@ -210,8 +249,10 @@ def _improve(state: _State, lin: Linear, relaxed: Relaxed) -> None:
     if state.over() or state.values is None or state.objective is None or relaxed.priced is None:
         return
     usable = _usable(state, relaxed)
-    if int(np.isin(lin.load_pool, usable).sum()) <= SMALL_LOADS:
+    loads = int(np.isin(lin.load_pool, usable).sum())
+    if loads <= SMALL_LOADS:
         return  # the whole model is as quick
+    share = 1.0 if loads > LARGEST_LOADS else IMPROVE_SHARE
     order = usable[np.argsort(relaxed.priced.penalty[usable], kind="stable")]
     improve(
         state.inst,
@@ -221,7 +262,7 @@ def _improve(state: _State, lin: Linear, relaxed: Relaxed) -> None:
         step=state.step,
         seed=state.how.seed,
         workers=min(2, state.how.workers or 2),
-        left=lambda: state.left(IMPROVE_SHARE),
+        left=lambda: state.left(share),
         over=state.over,
         on_better=state.take,
     )
@@ -332,6 +373,8 @@ def add_cuts(built: PlanModel, lin: Linear, part: Part, cuts: list[Cut]) -> int:
 def _rest(state: _State, lin: Linear, relaxed: Relaxed) -> None:
     """CP-SAT on the pools that are left: it makes the proof where the tree could not, and finds what it did not."""
     usable = _usable(state, relaxed) if relaxed.priced is not None else np.arange(len(state.inst.pools))
+    if state.values is not None and int(np.isin(lin.load_pool, usable).sum()) > LARGEST_LOADS:
+        return  # to build it would take longer than is left
     extra = _option_pools(state.inst)
     part = restricted(state.inst, sorted(set(usable.tolist()) | set(extra)))
     built = build_model(part.instance)

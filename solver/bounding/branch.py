@@ -34,6 +34,8 @@ SURE = 0.15
 """Parts so near to a whole number are rounded together in a dive."""
 DIVE_EVERY = 50
 ROOT_ROUNDS = 40
+ROOT_SHARE = 0.2
+"""Share of the time in which the root may gather cuts."""
 NODE_ROUNDS = 2
 MOST_CUTS = 800
 
@@ -227,6 +229,7 @@ class _Search:
     ) -> None:
         self.lin, self.step, self.deadline, self.stop = lin, step, deadline, stop
         self.program = _Program(lin, max(1.0, float(np.max(lin.hold_cost, initial=1.0))))
+        self.root_deadline = time.monotonic() + ROOT_SHARE * (deadline - time.monotonic())
         self.out = Tree(value=cutoff)
         self.known: set[tuple[int, int, int, tuple[int, ...]]] = set()
         self.gain = np.zeros((2, self.program.wholes))
@@ -287,6 +290,8 @@ class _Search:
             if self.hopeless(bound):
                 return None
             hold = self.program.held()
+            if rounds == ROOT_ROUNDS and time.monotonic() > self.root_deadline:
+                break
             if turn == rounds or (turn and gained < 2e-5 * abs(bound)):
                 break
             load = self.program.loaded()
