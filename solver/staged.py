@@ -128,6 +128,7 @@ def staged(inst: Instance, how: How) -> Found | None:
     relaxed = relax(lin, state.left(RELAX_SHARE), state.raise_bound, state.stopped)
     state.cuts = relaxed.cuts
     if relaxed.priced is not None and not state.over():
+        _rounded(state, lin, relaxed)
         _blend(state, lin, relaxed)
         _tree(state, lin, relaxed)
         _improve(state, lin, relaxed)
@@ -169,6 +170,31 @@ def _promising(state: _State, relaxed: Relaxed, extra: int) -> Ints:
     assert relaxed.priced is not None
     order = np.argsort(relaxed.priced.penalty, kind="stable")
     return np.unique(np.concatenate((relaxed.support, order[: len(relaxed.support) + extra])))
+
+
+def _rounded(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """A first plan at once: the relaxation's replicas rounded up, and nodes for them; seldom good, but there."""
+    inst = state.inst
+    if len(inst.periods) == 1 or not len(relaxed.hold):
+        return
+    periods = len(inst.periods)
+    busy = np.zeros((len(inst.replicas), periods))
+    np.add.at(busy, (lin.load_kind, lin.load_period), relaxed.load)
+    counts = np.ceil(busy - 1e-6)
+    gpus = np.zeros((len(inst.pools), periods))
+    for k, r in enumerate(inst.replicas):
+        gpus[r.pool] += r.gpus * counts[k]
+    hold = np.ceil(relaxed.hold - 1e-6)
+    have = np.zeros((len(inst.pools), periods))
+    np.add.at(have, lin.hold_pool, hold[:, None] * lin.hold_active)
+    short = np.ceil(gpus / np.array([[p.gpus] for p in inst.pools]) - have)
+    for o, p in zip(*np.nonzero(short > 0), strict=True):
+        ways = np.flatnonzero((lin.hold_pool == o) & lin.hold_active[:, p])
+        more = short[o, p] - (np.sum(hold[ways]) - have[o, p])
+        if len(ways) and more > 0:
+            hold[ways[np.argmin(lin.hold_cost[ways])]] += more
+    pairs = zip(*np.nonzero(counts), strict=True)
+    _plan_of(state, lin, hold, {(int(k), int(p)): int(counts[k, p]) for k, p in pairs})
 
 
 def _blend(state: _State, lin: Linear, relaxed: Relaxed) -> None:
