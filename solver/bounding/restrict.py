@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from solver.instance import Instance, Terms
+from solver.instance import Instance, Service, Terms
 from solver.search import Values
 
 
@@ -68,6 +68,16 @@ def _kept(terms: Terms, numbers: Sequence[int]) -> Terms:
     return tuple((number[j], factor) for j, factor in terms if j in number)
 
 
+def _survives(service: Service, number: Mapping[int, int]) -> Service:
+    """A service whose groups and ladders name pools by their new numbers; pools that are gone carry nothing."""
+
+    def named(pools: Iterable[int]) -> tuple[int, ...]:
+        return tuple(number[o] for o in pools if o in number)
+
+    groups = tuple(named(g) for g in service.groups)
+    return replace(service, groups=groups, ladders=tuple(replace(x, pools=named(x.pools)) for x in service.ladders))
+
+
 def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | None = None) -> Part:
     """The instance with only these pools and all gear, and of the options of jobs only these (all on the pools where not given)."""
     kept = tuple(sorted(set(pools)))
@@ -76,17 +86,20 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
     replicas = tuple(k for k, r in enumerate(inst.replicas) if r.pool in number)
     wanted = range(len(inst.options)) if options is None else sorted(set(options))
     chosen = tuple(q for q in wanted if inst.options[q].pool in number)
+    ways = {j: i for i, j in enumerate(capacities)}
     small = replace(
         inst,
         pools=tuple(inst.pools[o] for o in kept),
         capacities=tuple(replace(inst.capacities[i], pool=number[inst.capacities[i].pool]) for i in capacities),
         replicas=tuple(replace(inst.replicas[k], pool=number[inst.replicas[k].pool]) for k in replicas),
+        services=tuple(_survives(s, number) for s in inst.services),
         options=tuple(replace(inst.options[q], pool=number[inst.options[q].pool]) for q in chosen),
         quotas=tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in inst.quotas),
         rows=tuple(
             replace(
                 row,
                 commit=_kept(row.commit, capacities),
+                hourly=tuple((ways[i], p, factor) for i, p, factor in row.hourly if i in ways),
                 chosen=_kept(row.chosen, chosen),
                 used=_kept(row.used, kept),
                 replicas=_kept(row.replicas, replicas),

@@ -89,7 +89,8 @@ class GearRule:
     """low <= sum <= high over nodes held (by pool), nodes by the hour (by pool and number of the period), pools in use, job
     options (by candidate row), replicas (by row) and gear.
 
-    `field` is the limit of the problem that the rule states, or empty. A rule over replicas holds in every period.
+    `field` is the limit of the problem that the rule states, or empty. A rule over replicas holds in every period. One of a
+    `stage` counts the nodes that are there in it, and holds in its periods; others count all nodes, whenever they come.
     """
 
     rule: str  # fabric | storage | racks | charges | operations | sales
@@ -102,6 +103,7 @@ class GearRule:
     options: dict[int, int] = dataclasses.field(default_factory=dict)
     replicas: dict[int, int] = dataclasses.field(default_factory=dict)
     gear: dict[str, int] = dataclasses.field(default_factory=dict)
+    stage: int | None = None
 
 
 Made = tuple[list[GearOption], list[GearRule]]

@@ -16,7 +16,7 @@ from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import Found, run
-from solver.staged import How, add_cuts, staged
+from solver.staged import How, add_cuts, simple, staged
 from tests.oracle.highs import highs_optimum
 from tests.oracle.problems import random_case
 from tests.solver.mixes import random_mix
@@ -46,7 +46,7 @@ def drawn(first: int, count: int, *, several: bool) -> Iterator[Instance]:
     while made < count:
         inst = random_case(seed, several=several, small=several, redundant=not several).instance()
         seed += 1
-        if inst is None or linear(inst) is None or len(inst.replicas) * len(inst.periods) > 12:
+        if inst is None or linear(inst) is None or not simple(inst) or len(inst.replicas) * len(inst.periods) > 12:
             continue
         made += 1
         yield inst
