@@ -18,7 +18,7 @@ from problems.schema import AcceleratorNeed, BareModel, ConfigModel, Fixed, Mode
 from problems.units import format_count
 from solver.bill import Bill, bill, billing_label, money
 from solver.candidates import Candidates
-from solver.cash_flow import cash_flow
+from solver.cash_flow import cash_flow, spans_of
 from solver.changes import changes
 from solver.events import SolveOptions
 from solver.instance import DEMAND_UNIT, SHARE_UNIT
@@ -223,7 +223,7 @@ def assemble(answer: Answer) -> Result:
             energy_kwh=round(lines.energy_kwh, 1),
         ),
         items=with_utilisation(lines.items, scaled, values, problem),
-        cash_flow=cash_flow(lines.items, problem),
+        cash_flow=cash_flow(lines.items, problem, spans_of(problem, head["stages"], head["periods"])),
         workloads=workloads,
         storage=stored_data(answer.found, answer.catalog, answer.scaled, values),
         limits=_limits(answer, lines, values),
@@ -236,7 +236,7 @@ def assemble(answer: Answer) -> Result:
             tolerance=problem.policy.keep_unless_saves,
             changed_nodes=search.objective,
         ),
-        prices=tuple(price_uses(lines.items)),
+        prices=tuple(price_uses(lines.items, problem.currency)),
         warnings=(
             *warnings_of(problem, answer.catalog, answer.found, lines, workloads),
             *without_storage(answer.found, answer.catalog),

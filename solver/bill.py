@@ -57,8 +57,9 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
     cash = capex = 0
     monthly = [0] * len(inst.stages)
     stage_of = inst.stage_of or (0,) * len(inst.periods)
-    work_cents: dict[str, int] = defaultdict(int)  # energy of the work done, above idle, by site
-    work_kwh: dict[str, float] = defaultdict(float)
+    # Energy of the work done, above idle, by site and stage; of jobs, the same in all of them, by site alone.
+    work_cents: dict[tuple[str, int], int] = defaultdict(int)
+    work_kwh: dict[tuple[str, int], float] = defaultdict(float)
     unit_cents: dict[int, int] = defaultdict(int)  # compute units that replicas take, by pool
     node_hours: dict[int, float] = defaultdict(float)
     energy_kwh = 0.0
@@ -74,11 +75,10 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             capex += c.capex * count
             cash += c.cash[0] * count
             for s, stage in enumerate(inst.stages):
-                if c.holds(stage[0]):
-                    monthly[s] += c.monthly[0] * count
-                    if pool["site"] is not None:
-                        it_w[s] += pool["it_w"] * count
-                        facility_w[s] += pool["facility_w"] * count
+                monthly[s] += c.monthly[s] * count
+                if c.holds(stage[0]) and pool["site"] is not None:
+                    it_w[s] += pool["it_w"] * count
+                    facility_w[s] += pool["facility_w"] * count
             if pool["site"] is not None:
                 energy_kwh += pool["idle_w"] * pool["pue"] * 730 * row["held_months"] / 1000 * count
             machine = "rental" if pool["kind"] == "rental" else "server"
@@ -109,8 +109,8 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
         monthly = [m + option.monthly for m in monthly]
         if option.pooled:
             if pool["site"] is not None:
-                work_cents[pool["site"]] += option.cash
-                work_kwh[pool["site"]] += _job_kwh(pool, row, problem)
+                work_cents[pool["site"], -1] += option.cash
+                work_kwh[pool["site"], -1] += _job_kwh(pool, row, problem)
             continue
         items.extend(_hired(scaled, q, problem))
     for (k, p), count in values.replicas.items():
@@ -126,28 +126,31 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             node_hours[r.pool] += share * h * count * r.gpus / pool["gpus"]
         else:
             extra = scaled.replicas["extra_w"][k]
-            work_cents[pool["site"]] += r.cash[p] * count
-            work_kwh[pool["site"]] += extra * pool["pue"] * share * h / 1000 * count
+            at = pool["site"], stage_of[p] if len(inst.stages) > 1 else -1
+            work_cents[at] += r.cash[p] * count
+            work_kwh[at] += extra * pool["pue"] * share * h / 1000 * count
     for o, amount in sorted(unit_cents.items()):
         if amount:
             price = rows_of(scaled, o, "compute_unit")[0]
             split = without_surcharges(amount, problem.tco.surcharges(pools[o]["provider"]))
             items.append(_unit_line(pools[o], price, node_hours[o], split.pop("rental")))
             items.extend(_line(pools[o], price, part, 1, cents) for part, cents in split.items())
-    for site, amount in sorted(work_cents.items()):
-        kwh = work_kwh[site]
+    for (site, s), amount in sorted(work_cents.items()):
+        kwh = work_kwh[site, s]
         energy_kwh += kwh
         if amount:
             per_kwh = money(amount) / Decimal(repr(kwh)) if kwh else money(amount)
+            when = scaled.stages[s] if s >= 0 else None
             items.append(
                 Item(
-                    item="electricity for the work done",
+                    item=f"electricity for the work done{f', {when.name}' if when else ''}",
                     kind="energy",
                     quantity=round(kwh, 1),
                     billing="per kWh",
                     site=site,
                     unit_cost=per_kwh,
                     total_cost=money(amount),
+                    from_month=when.start if when else None,
                 )
             )
     for g, row in enumerate(scaled.gear.to_dicts()):
@@ -156,7 +159,7 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             continue
         cash += each.cash * count
         capex += each.capex * count
-        monthly = [m + each.monthly * count for m in monthly]
+        monthly = [m + each.in_month(s) * count for s, m in enumerate(monthly)]
         if row["site"] is not None:
             it_w = [w + row["it_w"] * count for w in it_w]
             facility_w = [w + row["facility_w"] * count for w in facility_w]
@@ -184,11 +187,11 @@ def gear_lines(row: dict[str, Any], count: int) -> list[Item]:
             Item(
                 item=row["item"] if main else f"{PART_LINES[part].prefix}{row['item']}",
                 kind=row["kind"] if main else PART_LINES[part].kind,
-                quantity=round(count * row["per_unit"], 9) if main else count,
-                unit=row["unit"] or None if main else None,
+                quantity=round(count * row["per_unit"], 9),
+                unit=row["unit"] or None,
                 billing=billing.get(part) or billing_of(part, row, "once" if row["once"] else "monthly"),
                 site=row["place"],
-                unit_cost=money(unit) / Decimal(repr(row["per_unit"])) if main else money(unit),
+                unit_cost=money(unit) / Decimal(repr(row["per_unit"])),
                 total_cost=money(unit * count),
                 power_w=row["it_w"] * count if first and row["it_w"] else None,
                 gear=row["key"],

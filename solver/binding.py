@@ -9,11 +9,15 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
+from solver.bounding.beyond import promising
 from solver.events import SolveOptions
 from solver.instance import Instance, Pool, Site
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import Found, run
+
+MANY_POOLS = 200
+"""From so many pools on, those that no better plan can use are looked for first."""
 
 
 def limits_of(instance: Instance, site_names: list[str]) -> dict[str, Instance]:
@@ -101,12 +105,22 @@ def binding_limits(
                 return True
             if more.status is not Status.OPTIMAL:
                 return None
+        part = promising(free, found.objective - 1, left) if len(free.pools) >= MANY_POOLS and not free.wishes else None
+        built = build_model(free if part is None else part.instance)
+        built.model.add(built.objective <= found.objective - 1)
+        # The first plan that is better will do.
         again = run(
-            build_model(free), time_limit_s=left, gap=0.0, workers=options.workers, seed=options.seed, stop=stop
+            built,
+            time_limit_s=max(0.05, time_limit_s - (time.monotonic() - started)),
+            gap=1.0,
+            workers=options.workers,
+            seed=options.seed,
+            stop=stop,
+            patience=0.0,
         )
-        if again.objective is not None and again.objective < found.objective:
+        if again.values is not None:
             return True
-        return False if again.status is Status.OPTIMAL else None
+        return False if again.status is Status.INFEASIBLE else None
 
     if better(without_limits(instance)) is False:
         return dict.fromkeys(fields, False)

@@ -14,7 +14,7 @@ from problems.schema import Problem
 from solver.assemble import cost_of, machines_text
 from solver.bill import bill, money
 from solver.candidates import Candidates, reduced
-from solver.cash_flow import cash_flow
+from solver.cash_flow import Span, cash_flow, spans_of
 from solver.events import SolveOptions
 from solver.features.cost import HOURS_PER_MONTH, discount_months
 from solver.features.finance import (
@@ -64,7 +64,7 @@ def with_alternatives(
         for name in (RENTED, BOUGHT)
     }
     rent, own = plans[RENTED], plans[BOUGHT]
-    point = break_even(own, rent, found)
+    point = break_even(own, rent, found, spans_of(found.problem, result.stages, result.periods))
     return result.model_copy(update={"alternatives": tuple(a for a, _ in (rent, own)), "break_even": point})
 
 
@@ -177,7 +177,7 @@ def _priced(name: str, scaled: Scaled, search: Found, result: Result, problem: P
         proved=(relative_gap(search.objective, search.bound) or 0.0) <= GAP,
         summary=machines_text(scaled, search.values),
         cost=cost_of(lines, problem),
-        cash_flow=cash_flow(lines.items, problem),
+        cash_flow=cash_flow(lines.items, problem, spans_of(problem, result.stages, result.periods)),
     )
     return done, lines.items
 
@@ -185,7 +185,9 @@ def _priced(name: str, scaled: Scaled, search: Found, result: Result, problem: P
 # --- break-even -------------------------------------------------------------------------------------------
 
 
-def break_even(own: tuple[Alternative, Lines], rent: tuple[Alternative, Lines], found: Candidates) -> BreakEven | None:
+def break_even(
+    own: tuple[Alternative, Lines], rent: tuple[Alternative, Lines], found: Candidates, spans: Sequence[Span]
+) -> BreakEven | None:
     """Months and share of use from which buying costs less than renting; None where one of the plans is missing."""
     bought, rented = own[0], rent[0]
     if bought.total is None or rented.total is None:
@@ -196,15 +198,17 @@ def break_even(own: tuple[Alternative, Lines], rent: tuple[Alternative, Lines], 
     theirs = [float(m.total) for m in rented.cash_flow]
     months, beyond = payback_months(mine, theirs, rate), False
     because = ""
-    if months is None:
-        months, because = _later(bought, rented, problem), ""
+    if months is None and len(spans) == 1:
+        months = _later(bought, rented, problem)
         beyond = months is not None
-    if months is None:
+    if months is None and len(spans) > 1:
+        because = "not within the horizon, and payments that change with the load are not carried on beyond it"
+    elif months is None:
         because = "owning costs more each month than renting, or never saves enough to pay for itself"
     return BreakEven(
         months=None if months is None else round(months, 2),
         beyond_horizon=beyond,
-        utilisation=_utilisation(own[1], rent[1], found),
+        utilisation=_utilisation(own[1], rent[1], found, spans),
         discount_rate=rate,
         because=because,
     )
@@ -223,7 +227,7 @@ def _later(bought: Alternative, rented: Alternative, problem: Problem) -> float 
     return months if months is not None and months > problem.horizon else None
 
 
-def _utilisation(own: Lines, rent: Lines, found: Candidates) -> float | None:
+def _utilisation(own: Lines, rent: Lines, found: Candidates, spans: Sequence[Span]) -> float | None:
     """Share of the rented plan's hours above which owning is cheaper than renting the same machines by the hour.
 
     Commitments do not fall with use, so they count at the on-demand price of their machine, where it has one. Present
@@ -231,22 +235,24 @@ def _utilisation(own: Lines, rent: Lines, found: Candidates) -> float | None:
     """
     problem = found.problem
     hours = HOURS_PER_MONTH * problem.horizon
-    now = discount_months(problem.horizon, problem.policy.discount_rate) / problem.horizon
     by_hour = [i for i in rent if i.billing in BY_HOUR or i.hours_per_month is not None]
-    instead = {n: at for n, i in enumerate(rent) if (at := _on_demand(i, found)) is not None}
+    instead = {n: at for n, i in enumerate(rent) if (at := _on_demand(i, found, spans)) is not None}
     swapped = {(rent[n].pool, rent[n].billing) for n in instead}
     fixed = [i for i in rent if i not in by_hour and (i.pool, i.billing) not in swapped]
     work = [i for i in own if i.kind == "energy" and i.billing == "per kWh"]
-    paid_by_hour = _present(by_hour, problem) + now * sum(instead.values())
-    always = _present(own, problem) - _present(work, problem) - _present(fixed, problem)
+    paid_by_hour = _present(by_hour, problem, spans) + sum(instead.values())
+    always = _present(own, problem, spans) - _present(work, problem, spans) - _present(fixed, problem, spans)
     if always <= 0:
         return 0.0
-    share = break_even_utilisation(always / hours, paid_by_hour / hours, _present(work, problem) / hours)
+    share = break_even_utilisation(always / hours, paid_by_hour / hours, _present(work, problem, spans) / hours)
     return None if share is None else round(share, 4)
 
 
-def _on_demand(item: Item, found: Candidates) -> float | None:
-    """What committed nodes would cost by the hour, all hours of the horizon [money]; None where they have no such price."""
+def _on_demand(item: Item, found: Candidates, spans: Sequence[Span]) -> float | None:
+    """Present value of what committed nodes would cost by the hour, all hours of the stages that they are held in [money].
+
+    None where they have no such price.
+    """
     if item.kind != "rental" or item.billing in BY_HOUR or item.hours_per_month is not None or item.provider is None:
         return None
     rows = found.prices.filter((pl.col("pool") == item.pool) & (pl.col("billing") == "on_demand"))
@@ -254,9 +260,12 @@ def _on_demand(item: Item, found: Candidates) -> float | None:
         return None
     price = rows.select((pl.col("price") * pl.col("rate_to_problem")).min()).item()
     factor = 1.0 + sum(found.problem.tco.surcharges(item.provider).values())
-    return float(price * factor * HOURS_PER_MONTH * found.problem.horizon * item.quantity)
+    rate, counts = found.problem.policy.discount_rate, item.quantity_by_period
+    held = [s for s in spans if counts is None or any(counts.get(p) for p in s.hours)]
+    months = sum(discount_months(s.end, rate) - discount_months(s.start, rate) for s in held)
+    return float(price * factor * HOURS_PER_MONTH * months * item.quantity)
 
 
-def _present(items: Iterable[Item], problem: Problem) -> float:
-    flow = [float(m.total) for m in cash_flow(items, problem)]
+def _present(items: Iterable[Item], problem: Problem, spans: Sequence[Span]) -> float:
+    flow = [float(m.total) for m in cash_flow(items, problem, spans)]
     return present_value(flow, monthly_rate(problem.policy.discount_rate))

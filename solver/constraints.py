@@ -16,6 +16,7 @@ from solver.expressions import required as required
 from solver.expressions import total as total
 from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT, Gear, Pool
 from solver.losses import redundancy, spread
+from solver.node_cuts import node_cuts as node_cuts
 from solver.schedule import place_runs
 
 
@@ -213,21 +214,24 @@ def money(ctx: Context, part: str) -> Expr:
     """
     if part != "monthly":
         return _paid(ctx, part, None)
-    return ctx.highest([_paid(ctx, part, set(stage)) for stage in ctx.instance.stages], "highest_month")
+    return ctx.highest([_paid(ctx, part, s) for s in range(len(ctx.instance.stages))], "highest_month")
 
 
-def _paid(ctx: Context, part: str, stage: set[int] | None) -> Expr:
-    """Sum of one kind of money over everything, or over what is held in the periods of one stage."""
+def _paid(ctx: Context, part: str, number: int | None) -> Expr:
+    """Sum of one kind of money over everything, or of what is paid in a month of one stage."""
     inst, var = ctx.instance, ctx.variables
+    stage = None if number is None else set(inst.stages[number])
     terms: list[Expr] = []
     for i, c in enumerate(inst.capacities):
         amounts: tuple[int, ...] = (c.capex,) if part == "capex" else getattr(c, part)
         if c.commit:
-            if stage is None or any(c.holds(p) for p in stage):
-                terms.append(amounts[0] * var.commit[i])
+            terms.append(amounts[number or 0] * var.commit[i])
         elif part != "capex":
             terms.extend(amounts[p] * var.hourly[i, p] for p in ctx.period_range() if stage is None or p in stage)
-    terms.extend(getattr(g, part) * var.gear[n] for n, g in enumerate(inst.gear) if getattr(g, part))
+    for n, g in enumerate(inst.gear):
+        each = getattr(g, part) if number is None else g.in_month(number)
+        if each:
+            terms.append(each * var.gear[n])
     if part != "capex":
         for (k, p), count in var.replicas.items():
             amount = getattr(inst.replicas[k], part)[p]
@@ -325,6 +329,7 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     coverage,
     replica_capacity,
     mix_cuts,
+    node_cuts,
     packing,
     jobs,
     schedule,

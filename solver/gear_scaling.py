@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from solver.candidates.gear import GearRule
+from solver.candidates.periods import Stage
 from solver.instance import Gear, Row, Terms
-from solver.rounding import cents, component_cents, grams, watts
+from solver.rounding import cents, cents_down, component_cents, grams, watts
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,12 @@ class Names:
     replica: dict[int, int]
     gear: dict[str, int]
     way: dict[int, tuple[int, bool]]
+    stages: dict[int, range]  # commitment -> stages that it is held in
+    stage_of: tuple[int, ...]  # of each period
     wish: dict[str, int] = field(default_factory=dict)
 
 
-def scaled_gear(r: dict[str, Any], sites: list[str]) -> Gear:
+def scaled_gear(r: dict[str, Any], sites: list[str], stages: Sequence[Stage]) -> Gear:
     """One kind of gear; its cash is the sum of its rounded bill components, so that bills add up."""
     cash = sum(component_cents(r).values())
     discounted = abs(r["held_cost"] - r["held_cash"]) >= 1e-9 * max(1.0, abs(r["held_cash"]))
@@ -44,10 +47,12 @@ def scaled_gear(r: dict[str, Any], sites: list[str]) -> Gear:
         carbon=grams(r["held_carbon"]),
         it_w=watts(r["it_w"]),
         facility_w=watts(r["facility_w"]),
+        instalment=cents_down(r["held_instalment"]),
+        paid_off=next((n for n, s in enumerate(stages) if s.start >= r["instalment_months"] - 1e-9), None),
     )
 
 
-def scaled_rows(rule: GearRule, names: Names, periods: int) -> list[Row]:
+def scaled_rows(rule: GearRule, names: Names) -> list[Row]:
     """A rule in indices; what is no candidate any more is at zero and drops out of the sum."""
 
     def known(terms: Mapping[Any, int], index: Mapping[Any, int]) -> Terms:
@@ -60,7 +65,13 @@ def scaled_rows(rule: GearRule, names: Names, periods: int) -> list[Row]:
         low=rule.low,
         high=rule.high,
         commit=(
-            *((i, f) for pool, f in rule.nodes.items() if f for i in names.commit.get(pool, ())),
+            *(
+                (i, f)
+                for pool, f in rule.nodes.items()
+                if f
+                for i in names.commit.get(pool, ())
+                if rule.stage is None or rule.stage in names.stages[i]
+            ),
             *((i, f) for i, committed, _, f in ways if committed),
         ),
         hourly=(
@@ -73,4 +84,6 @@ def scaled_rows(rule: GearRule, names: Names, periods: int) -> list[Row]:
         served=known(rule.served, names.wish),
         replicas=known(rule.replicas, names.replica),
     )
-    return [replace(row, period=p) for p in range(periods)] if row.replicas else [row]
+    if not row.replicas:
+        return [row]
+    return [replace(row, period=p) for p, s in enumerate(names.stage_of) if rule.stage in (None, s)]

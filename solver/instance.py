@@ -31,7 +31,8 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """One way to hold nodes of a pool. Commitments have one number for all periods, hourly ways one number per period.
+    """One way to hold nodes of a pool. Commitments have one number for all periods, hourly ways one number per period;
+    `monthly` of a commitment has one per stage, 0 where nothing is paid.
 
     A commitment is held in the stages from `start` on in whose periods it is `active` (one truth per period; empty: all).
 
@@ -137,7 +138,8 @@ class Runs:
 class Gear:
     """Something held beside nodes, as an integer number of it: switches, storage, racks, circuits, fees, choices.
 
-    Held over the whole horizon; money and watts are those of one unit. A choice that costs nothing is a gear too.
+    Held over the whole horizon; money and watts are those of one unit. A choice that costs nothing is a gear too. Of
+    `monthly`, `instalment` ends before stage `paid_off`.
     """
 
     key: str
@@ -151,6 +153,12 @@ class Gear:
     carbon: int
     it_w: int
     facility_w: int
+    instalment: int = 0
+    paid_off: int | None = None
+
+    def in_month(self, stage: int) -> int:
+        """What a month of a stage pays [cents]."""
+        return self.monthly - (self.instalment if self.paid_off is not None and stage >= self.paid_off else 0)
 
 
 Terms = tuple[tuple[int, int], ...]

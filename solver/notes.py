@@ -89,11 +89,12 @@ def age_days(as_of: str | None, today: date | None = None) -> int | None:
     return max(0, ((today or date.today()) - then).days)
 
 
-def price_uses(items: Iterable[Item]) -> list[PriceUse]:
-    """Prices that the plan's lines use, each once."""
+def price_uses(items: Iterable[Item], currency: str) -> list[PriceUse]:
+    """Prices that the plan's lines use, each once; those of gear are in the problem's own `currency`."""
     seen: dict[tuple[str, str], PriceUse] = {}
     for item in items:
-        if item.price_currency is None:
+        of_gear = item.gear is not None and item.price_confidence is not None and item.unit_cost > 0
+        if item.price_currency is None and not of_gear:
             continue
         key = (item.item, item.billing)
         if key not in seen:
@@ -101,7 +102,7 @@ def price_uses(items: Iterable[Item]) -> list[PriceUse]:
                 item=item.item,
                 billing=item.billing,
                 price=item.price_per_hour or f"{item.unit_cost:.2f}",
-                currency=item.price_currency,
+                currency=item.price_currency or currency,
                 as_of=item.price_as_of,
                 age_days=age_days(item.price_as_of),
                 confidence=item.price_confidence or "recalled",
@@ -128,7 +129,7 @@ def warnings_of(
         if way_name(number, lease) not in ways:
             out.append(f"leases[{number}]: {lease.offer} is not allowed by the limits, or serves no workload: given up")
     if lines is not None:
-        out.extend(_price_warnings(price_uses(lines.items), catalog))
+        out.extend(_price_warnings(price_uses(lines.items, problem.currency), catalog))
     if workloads is not None:
         out.extend(_rule_warnings(found, workloads, catalog))
         out.extend(_range_warnings(found, workloads))

@@ -94,7 +94,8 @@ class Item(Part):
     fallback_price_per_hour: str | None = Field(default=None, description="what those hours cost, in price_currency")
     quantity_by_period: dict[str, int] | None = None
     from_month: float | None = Field(
-        default=None, description="months after the start at which a commitment begins; absent where the load is steady"
+        default=None,
+        description="months after the start at which a commitment, or the stage that a line is of, begins; absent where the load is steady",
     )
     unit: str | None = Field(default=None, description="what the quantity counts, where it is not pieces")
     utilisation: float | None = Field(

@@ -131,6 +131,8 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         gear={key: g for g, key in enumerate(gear["key"])},
         wish={w.name: i for i, w in enumerate(problem.workloads)} if problem.weighed else {},
         way={int(r["row"]): (i, bool(r["commit"])) for i, r in enumerate(ways)},
+        stages={i: range(w["first_stage"], w["until_stage"]) for i, w in enumerate(ways) if w["commit"]},
+        stage_of=tuple(p.stage for p in found.periods),
     )
     instance = Instance(
         periods=tuple(p.name for p in found.periods),
@@ -155,10 +157,10 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         limit_total=None if budget.total is None else cents_down(money_in(budget.total, rates)),
         spot_share_ppm=math.floor(problem.policy.spot_share * 1_000_000 + 1e-6),
         objective=problem.objective,
-        gear=tuple(scaled_gear(r, site_names) for r in gear.iter_rows(named=True)),
+        gear=tuple(scaled_gear(r, site_names, found.terms.stages) for r in gear.iter_rows(named=True)),
         runs=_runs(problem, jobs) if any(o.slots for o in options) else (),
         weeks=week_periods(found.calendar, found.periods),
-        rows=tuple(row for rule in gears.rules for row in scaled_rows(rule, names, len(found.periods))),
+        rows=tuple(row for rule in gears.rules for row in scaled_rows(rule, names)),
         stage_of=tuple(p.stage for p in found.periods),
         wishes=_wishes(problem, rates),
         moved=tuple(g for g, key in enumerate(gear["key"]) if key.startswith((GIVEN_UP, STARTED))),
@@ -272,10 +274,11 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
     frame = found.replicas.sort("work", "pool", "gpus", "tp", "row")
     names = [w.name for w in services]
     terms = found.terms
+    wants = [[d * top_level(found, s) for d in demands(work)] for s, work in enumerate(services)]
     out = []
     for r in frame.iter_rows(named=True):
         s = names.index(r["work"])
-        want = [d * top_level(found, s) for d in demands(services[s])]
+        want = wants[s]
         top = MAX_RATE if len(want) == 1 else MAX_BUCKET_RATE
         rate = tuple(min(top, math.floor(DEMAND_UNIT * x / d)) for x, d in zip(r["rates"], want, strict=True))
         total = sum(want)

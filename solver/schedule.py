@@ -108,14 +108,19 @@ def _implied(ctx: Context, o: int) -> None:
             need = [x.gpus * sum(least[q]) * var.chosen[q] for q, x in timed if any(least[q])]
             if need:
                 ctx.model.add(total(need) <= total(week.count(p) * free[p] for p in inside))
-        for q, x in timed:
+        # A job runs in one way at most, so that its ways add up: wherever a run is, its GPUs are free then.
+        for w in sorted({x.work for _, x in timed}):
+            mine = [(q, x) for q, x in timed if x.work == w]
             for p in order:
-                if all(_least_inside(inst.runs[x.work], x.slots, week, {p})[:1]):
-                    ctx.model.add(x.gpus * var.chosen[q] <= free[p])
-        most = total(free.values())
-        for q, x in timed:
-            # Wherever a run is, its GPUs are free then.
-            ctx.model.add(x.gpus * var.chosen[q] <= most)
+                bound = [x.gpus * var.chosen[q] for q, x in mine if _surely_inside(inst.runs[w], x.slots, week, p)]
+                if bound:
+                    ctx.model.add(total(bound) <= free[p])
+            ctx.model.add(total(x.gpus * var.chosen[q] for q, x in mine) <= total(free.values()))
+
+
+def _surely_inside(runs: Runs, slots: int, week: tuple[int, ...], period: int) -> bool:
+    """Whether the first run is in a period for an hour at least, wherever it starts."""
+    return all(_least_inside(runs, slots, week, {period})[:1])
 
 
 def _least_inside(runs: Runs, slots: int, week: tuple[int, ...], inside: set[int]) -> list[int]:

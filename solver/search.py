@@ -17,6 +17,8 @@ from solver.schedule import share_pool, starts_for
 
 PATIENCE = 0.5
 """Share of the time limit in which a full proof is tried although the asked gap is already reached."""
+PROOF_S = 6.0
+"""Longest time for which that is tried [s]."""
 POLL_S = 0.05
 
 
@@ -92,12 +94,13 @@ def run(
     on_progress: Callable[[float | None, float | None], None] | None = None,
     patience: float = PATIENCE,
     deterministic_limit: float | None = None,
+    known_bound: float | None = None,
 ) -> Found:
     """Minimise a model; plans whose jobs have no schedule are no plans (see `solver.schedule`).
 
-    A full proof is tried for `patience` of the time limit; after that the asked gap is enough.
+    A full proof is tried for `patience` of the time limit, `PROOF_S` at most; after that the asked gap is enough.
     `deterministic_limit` also bounds the work in the solver's own unit (about a second of one core), so that with one
-    worker the outcome does not depend on how busy the machine is.
+    worker the outcome does not depend on how busy the machine is. `known_bound`: no plan's objective is below it.
 
     Raises
     ------
@@ -118,6 +121,7 @@ def run(
             on_progress=on_progress,
             patience=patience,
             deterministic_limit=deterministic_limit,
+            known_bound=known_bound,
         )
         found = replace(found, wall_s=time.monotonic() - started)
         if found.values is None or not found.values.start:
@@ -172,6 +176,7 @@ def _run_once(
     on_progress: Callable[[float | None, float | None], None] | None,
     patience: float,
     deterministic_limit: float | None,
+    known_bound: float | None,
 ) -> Found:
     """One search of the model as it stands."""
     solver = cp_model.CpSolver()
@@ -191,13 +196,13 @@ def _run_once(
     if log:
         solver.log_callback = lambda line: print(line, file=__import__("sys").stderr)
     started = time.monotonic()
-    bound: list[float] = []
+    bound: list[float] = [] if known_bound is None else [known_bound]
     tell = on_progress or (lambda best, low: None)
     watch = _Watch(lambda best, low: tell(best, low))
 
     def new_bound(value: float) -> None:
-        bound[:] = [value]
-        tell(watch.best, value)
+        bound[:] = [value if known_bound is None else max(value, known_bound)]
+        tell(watch.best, bound[0])
 
     solver.best_bound_callback = new_bound
     done = threading.Event()
@@ -209,7 +214,7 @@ def _run_once(
                 why.append(StopReason.INTERRUPTED)
                 solver.stop_search()
                 return
-            late = time.monotonic() - started >= patience * time_limit_s
+            late = time.monotonic() - started >= min(PROOF_S, patience * time_limit_s)
             reached = relative_gap(watch.best, bound[0] if bound else None)
             if late and reached is not None and reached <= gap:
                 why.append(StopReason.GAP_REACHED)
@@ -235,6 +240,8 @@ def _run_once(
         return Found(Status.UNKNOWN, stopped, None, bound[0] if bound else None, None, wall, None, *size)
     objective = round(solver.objective_value)
     low = solver.best_objective_bound
+    if known_bound is not None:
+        low = max(low, min(known_bound, objective))
     status = Status.OPTIMAL if code == cp_model.OPTIMAL else Status.FEASIBLE
     if status is Status.OPTIMAL:
         stopped, low = StopReason.PROVED, float(objective)

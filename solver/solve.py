@@ -19,9 +19,11 @@ from solver.alone import compared
 from solver.assemble import Answer, assemble, no_plan
 from solver.binding import binding_limits
 from solver.blend import blended, has_mixes, hint
+from solver.bounding.restrict import Part
 from solver.candidates import Candidates, build_candidates, reduced
 from solver.compare_plans import with_alternatives
 from solver.events import Event, OnEvent, SolveOptions
+from solver.focus import focused
 from solver.hints import give_hint
 from solver.instance import Instance
 from solver.left_out import Limited, portfolio
@@ -96,17 +98,23 @@ def solve(
 
     def look(instance: Instance, near: Values | None, share: float) -> Found:
         left = time_limit - (clock.now() - begun)
-        return _search(instance, near, share * left, gap, options, stop, tell, clock)
+        return _search(instance, near, share * left, gap, options, stop, tell, clock).found
 
     ranks: Ranked | None = None
     if scaled.instance.wishes:
         ranks = ranked(scaled.instance, look)
         scaled = replace(scaled, instance=ranks.instance)
-    search = look(scaled.instance, None, 1.0) if ranks is None else ranks.found
+    part: Part | None = None
+    if ranks is None:
+        left = time_limit - (clock.now() - begun)
+        outcome = _search(scaled.instance, None, left, gap, options, stop, tell, clock)
+        search, part = outcome.found, outcome.part
+    else:
+        search = ranks.found
     if search.values is None:
         tell(Event("done", clock.now()))
         return assemble(Answer(loaded, catalog, small, scaled, search, None, None, options, clock.now()))
-    final = _break_ties(scaled, search, TIE_SHARE * time_limit, options, stop) or search
+    final = _break_ties(scaled.instance, part, search, TIE_SHARE * time_limit, options, stop) or search
     if final.values is not None:
         final = replace(final, values=settled(scaled.instance, final.values))
     names = [s.name for s in problem.sites]
@@ -192,6 +200,14 @@ def _largest_scale(
     )
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What a search found, and the part of the instance that no plan as good leaves, where one is known."""
+
+    found: Found
+    part: Part | None = None
+
+
 def _search(
     instance: Instance,
     near: Values | None,
@@ -201,7 +217,7 @@ def _search(
     stop: threading.Event | None,
     tell: OnEvent,
     clock: _Clock,
-) -> Found:
+) -> _Outcome:
     unit = 0.01 if instance.objective == "cost" else 1.0
     known: dict[str, float | None] = {"best": None, "bound": None}
 
@@ -213,11 +229,14 @@ def _search(
         relative = None if b is None or low is None or b == 0 else (b - low) / abs(b)
         tell(Event("incumbent" if kind == "incumbent" else "bound", clock.now(), b, low, relative))
 
-    if has_mixes(instance) and near is None and not instance.wishes:
-        how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress)
-        in_stages = staged(instance, how)
+    how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress)
+    if near is None and not instance.wishes:
+        in_stages = staged(instance, how) if has_mixes(instance) else None
         if in_stages is not None:
-            return in_stages
+            return _Outcome(in_stages)
+        in_focus = focused(instance, how)
+        if in_focus is not None:
+            return _Outcome(in_focus.found, in_focus.part)
     built = build_model(instance)
     spent = 0.0
     if near is not None:
@@ -235,7 +254,7 @@ def _search(
         spent = first.wall_s
         if first.values is not None:
             hint(built, first.values)
-    return run(
+    found = run(
         built,
         time_limit_s=max(1.0, time_limit - spent),
         gap=gap,
@@ -246,25 +265,40 @@ def _search(
         # What is told is the problem's objective; the value of a priority is not.
         on_progress=progress if instance.goal is None else None,
     )
+    return _Outcome(found)
 
 
 def _break_ties(
-    scaled: Scaled, search: Found, time_limit: float, options: SolveOptions, stop: threading.Event | None
+    instance: Instance,
+    part: Part | None,
+    search: Found,
+    time_limit: float,
+    options: SolveOptions,
+    stop: threading.Event | None,
 ) -> Found | None:
-    """Second solve at objective <= best: fewer distinct pools, then less power. Only after proof."""
-    if search.status is not Status.OPTIMAL or search.objective is None:
+    """Second solve at objective <= best: fewer distinct pools, then less power. Only after proof.
+
+    `part` : part of the instance that no plan as good leaves, where one is known.
+    """
+    if search.status is not Status.OPTIMAL or search.objective is None or search.values is None:
         return None
     if stop is not None and stop.is_set():
         return None
+    built = tie_break_model(instance if part is None else part.instance, search.objective)
+    known = search.values if part is None else part.narrowed(search.values)
+    if known is not None:
+        give_hint(built, known)
     found = run(
-        tie_break_model(scaled.instance, search.objective),
+        built,
         time_limit_s=min(2.0, time_limit),
         gap=0.0,
         workers=options.workers,
         seed=options.seed,
         stop=stop,
     )
-    return found if found.values is not None else None
+    if found.values is None:
+        return None
+    return found if part is None else replace(found, values=part.widened(found.values))
 
 
 def _nearest(
@@ -319,16 +353,17 @@ def _runner_up(
         return runner_up_of(main, None, None, result, "no other accelerator serves " + ", ".join(other.unserved))
     scaled = scale(other, catalog)
     scaled = replace(scaled, instance=replace(scaled.instance, floors=floors))
-    limit = min(5.0, time_limit)
-    search = None
-    if has_mixes(scaled.instance) and not scaled.instance.wishes:
-        search = staged(scaled.instance, How(limit, 0.005, options.workers, options.seed, stop=stop))
+    how = How(min(5.0, time_limit), 0.005, options.workers, options.seed, stop=stop)
+    in_focus = focused(scaled.instance, how)
+    search = None if in_focus is None else in_focus.found
+    if search is None and has_mixes(scaled.instance) and not scaled.instance.wishes:
+        search = staged(scaled.instance, how)
     search = search or run(
         build_model(scaled.instance),
-        time_limit_s=limit,
-        gap=0.005,
-        workers=options.workers,
-        seed=options.seed,
+        time_limit_s=how.time_limit_s,
+        gap=how.gap,
+        workers=how.workers,
+        seed=how.seed,
         stop=stop,
         patience=0.3,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from decimal import Decimal
 
@@ -11,13 +10,12 @@ from catalogs.catalog import Catalog
 from problems.schema import Fixed, Problem, Serve
 from problems.units import Money
 from solver.plan import Alternative, CashMonth, Item, Result
-from solver.verify_fleet import leased
 from solver.verify_money import exchange
+from solver.verify_months import commitment, due_by_month, month_by_stage, repeats
 from solver.verify_tco import invested, payments
+from solver.verify_traffic import spans
 
 AMOUNTS = ("capex", "rental", "energy", "maintenance", "staff", "other", "residual")
-COMMITMENT = re.compile(r"\w+ (\d+(?:\.\d+)?)mo(?: (\d+)% upfront)?")
-SURCHARGED = ("rental", "goodput", "support", "tax")
 
 
 def check_cash(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
@@ -33,38 +31,6 @@ def check_cash(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
     return wrong + _check_break_even(result)
 
 
-def commitment(item: Item) -> tuple[float, float]:
-    """Term [months] and share paid up front of a line; 0, 0 where it is no commitment."""
-    match = COMMITMENT.fullmatch(item.billing)
-    if match is None or item.kind not in SURCHARGED or item.billing.startswith("over "):
-        return 0.0, 0.0
-    return float(match[1]), float(match[2] or 0) / 100
-
-
-def _paid_months(term: float, problem: Problem) -> float:
-    if problem.policy.pro_rate_commitments:
-        return problem.horizon
-    terms = 1
-    while terms * term < problem.horizon - 1e-9:
-        terms += 1
-    return terms * term
-
-
-def _lease_paid(item: Item, problem: Problem) -> float | None:
-    """Months paid for a running lease that reaches beyond the horizon; None for all other lines."""
-    lease = leased(item, problem)
-    h = problem.horizon
-    if lease is None or lease.ends is None or lease.ends <= h or problem.policy.pro_rate_commitments:
-        return None
-    return min(lease.ends, h + (lease.ends if lease.notice is None else lease.notice))
-
-
-def _one_off(item: Item, problem: Problem) -> bool:
-    """A line of runs that do not come back every month."""
-    name = item.parts[0].removeprefix("for ") if item.parts else ""
-    return any(w.name == name and not isinstance(w, Fixed | Serve) and not w.runs.per_month for w in problem.workloads)
-
-
 def _any_one_off(problem: Problem) -> bool:
     return any(not isinstance(w, Fixed | Serve) and not w.runs.per_month for w in problem.workloads)
 
@@ -75,34 +41,23 @@ def rounded_units(item: Item) -> float:
 
 
 def _check_parts(result: Result, problem: Problem) -> list[str]:
-    """Capex is what is paid up front; monthly is what every month costs on top."""
+    """Capex is what is paid up front, whenever that is; monthly is what a month of the dearest stage costs on top."""
     assert result.cost is not None
-    h = problem.horizon
-    share, _, each = payments(problem)
-    capex = month = units = 0.0
+    capex = units = 0.0
+    stages = [0.0] * len(spans(result, problem))
     for item in result.items:
         total = float(item.total_cost)
         units += rounded_units(item) * max(1, len(result.periods))
+        stages = [a + b for a, b in zip(stages, month_by_stage(item, result, problem), strict=True)]
         if item.billing == "purchase":
-            capex += invested(item, problem) * share
-            month += invested(item, problem) * (1 - share) * each
+            capex += invested(item, problem) * payments(problem, 0.0)[0]
         elif item.billing == "once" and not (item.kind == "tax" and item.gear):
             capex += total
         elif item.billing == "sold":
             capex += total if problem.policy.sales_fund_capex else 0.0
-        elif item.kind in ("residual", "replacement", "financing") or item.billing == "with purchase":
-            pass
-        elif (term := commitment(item)[0]) > 0:
-            upfront = commitment(item)[1]
-            capex += total * upfront
-            month += total * (1 - upfront) / _paid_months(term, problem)
-        elif (kept := _lease_paid(item, problem)) is not None:
-            month += total / kept
-        elif _one_off(item, problem):
-            hours = (item.hours_per_month or 0.0) * h
-            month += total * min(1.0, 730 / hours) if hours else 0.0
         else:
-            month += total / h
+            capex += total * commitment(item)[1]
+    month = max(stages)
     for w in result.workloads:
         for p in w.placements:
             units += p.accelerators_per_replica * sum(p.replicas_by_period.values())
@@ -159,50 +114,10 @@ def _check_flow(what: str, flow: tuple[CashMonth, ...], total: Decimal, problem:
 
 def _check_months(result: Result, problem: Problem) -> list[str]:
     """What each month must hold, from the lines: purchases and up-front money at their months, the rest spread."""
-    h = problem.horizon
-    last = len(result.cash_flow) - 1
     due: dict[int, float] = defaultdict(float)
-    share, months, _ = payments(problem)
-
-    def even(amount: float, length: float) -> None:
-        for m in range(1, last + 1):
-            due[m] += amount * max(0.0, min(1.0, length - (m - 1))) / length
-
     for item in result.items:
-        amount = float(item.total_cost)
-        term, upfront = commitment(item)
-        if item.billing in ("purchase", "with purchase"):
-            due[0] += amount * share
-            for m in range(1, months + 1):
-                due[m] += amount * (1 - share) / months
-        elif item.kind == "financing":
-            for m in range(1, months + 1):
-                due[m] += amount / months
-        elif item.kind == "residual":
-            due[last] += amount
-        elif item.kind == "replacement":
-            every = float(item.billing.removeprefix("every ").removesuffix("mo"))
-            times = [every * n for n in range(1, last + 1) if every * n < h - 1e-9]
-            for t in times:
-                due[min(last, math.ceil(t - 1e-9))] += amount / len(times)
-        elif item.billing in ("once", "sold"):
-            due[0] += amount
-        elif term:
-            paid = _paid_months(term, problem)
-            monthly = amount * (1 - upfront) / paid
-            even(monthly * h, h)
-            due[last] += monthly * (paid - h)
-            for n in range(math.ceil(paid / term - 1e-9)):
-                due[min(last, round(n * term))] += amount * upfront * min(term, paid - n * term) / paid
-        elif (kept := _lease_paid(item, problem)) is not None:
-            even(amount * h / kept, h)
-            due[last] += amount * (kept - h) / kept
-        elif _one_off(item, problem) and item.hours_per_month and item.billing == "capacity_block":
-            due[1] += amount
-        elif _one_off(item, problem) and item.hours_per_month:
-            even(amount, min(h, item.hours_per_month * h / 730))
-        else:
-            even(amount, h)
+        for month, money in due_by_month(item, result, problem).items():
+            due[month] += money
     slack = 0.02 * (len(result.items) + 1)
     return [
         f"month {m.month} of the cash flow has {m.total}, due {due[m.month]:.2f}"
@@ -216,17 +131,23 @@ def _present(flow: tuple[CashMonth, ...], yearly_rate: float) -> float:
 
 
 def _check_discounted(result: Result, problem: Problem) -> list[str]:
-    """With a discount rate the objective is the present value of the cash flow."""
+    """With a discount rate the objective is the present value of the cash flow.
+
+    Both round every unit of a line to a cent on their own, and lines are cut into whole cents of months. Terms and lives that are no whole months are paid in the month
+    that they end in, and may be moved by less than a month.
+    """
     rate = problem.policy.discount_rate
-    whole = abs(problem.horizon - round(problem.horizon)) < 1e-9
-    if result.objective_name != "cost" or not rate or result.objective is None or not whole or _any_one_off(problem):
+    if result.objective_name != "cost" or not rate or result.objective is None or _any_one_off(problem):
         return []
     worth = _present(result.cash_flow, rate)
     units = sum(rounded_units(i) for i in result.items) * max(1, len(result.periods))
     units += sum(
         p.accelerators_per_replica * sum(p.replicas_by_period.values()) for w in result.workloads for p in w.placements
     )
-    if abs(worth - result.objective) > 0.05 * (1 + units) + 1e-5 * abs(worth):
+    parts = [i for i in result.items if (repeats(i) or commitment(i)[0]) % 1]
+    moved = sum(abs(float(i.total_cost)) for i in parts) * ((1 + rate) ** (1 / 12) - 1)
+    cents = 0.01 * (1 + units + len(result.items))
+    if abs(worth - result.objective) > cents + moved + 1e-9 * abs(worth):
         return [f"objective {result.objective}, present value of the cash flow {worth:.2f}"]
     return []
 

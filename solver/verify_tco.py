@@ -14,6 +14,7 @@ from problems.tco import ClassLives, ClassShares
 from problems.units import Money
 from solver.plan import Item, Result
 from solver.verify_money import exchange
+from solver.verify_traffic import months_held, there
 
 CLASSES = {"server": "server", "network": "network", "storage": "storage"}
 UPKEEP = ("maintenance", "spares", "tax", "financing", "replacement", "residual", "goodput", "support")
@@ -56,12 +57,17 @@ def invested(item: Item, problem: Problem) -> float:
     return float(item.total_cost) * (1 + _of_class(tco.spares.parts, item, lambda _: 0.0)) * (1 + tco.tax.purchase)
 
 
-def payments(problem: Problem) -> tuple[float, int, float]:
-    """Share paid up front, number of instalments, and one instalment per unit of what is left to pay."""
+def payments(problem: Problem, start: float) -> tuple[float, int, float]:
+    """Of a purchase in a month: share paid then, number of instalments, and one instalment per unit of what is left to pay.
+
+    The last instalment is due with the last month of the horizon.
+    """
     plan = problem.tco.financing
     if plan is None:
         return 1.0, 0, 0.0
-    months = max(1, math.ceil(min(plan.term or problem.horizon, problem.horizon) - 1e-9))
+    months, room = 1, math.ceil(problem.horizon - 1e-9) - math.floor(start + 1e-9)
+    while months < room and months < (plan.term or problem.horizon) - 1e-9:
+        months += 1
     interest = (1 + plan.rate) ** (1 / 12) - 1
     # What one unit paid at the end of each month is worth at the start, month by month.
     worth = sum((1 + interest) ** -m for m in range(1, months + 1))
@@ -69,8 +75,8 @@ def payments(problem: Problem) -> tuple[float, int, float]:
 
 
 def _left(problem: Problem, catalog: Catalog, item: Item, price: float, whole: float) -> tuple[float, float]:
-    """Value left at the end, and what is paid for what wore out before, net of its resale."""
-    tco, h = problem.tco, problem.horizon
+    """Value left at the end, and what is paid for what wore out before, net of its resale, in the months it is held."""
+    tco, h = problem.tco, months_held(item, problem)
     resale = price * _of_class(tco.residual, item, lambda _: problem.policy.residual_value)
     if tco.depreciation == "cash":
         return resale, 0.0
@@ -94,11 +100,12 @@ def _left(problem: Problem, catalog: Catalog, item: Item, price: float, whole: f
 
 
 def _due_on_purchases(result: Result, problem: Problem, catalog: Catalog, due: Due) -> None:
-    tco, h = problem.tco, problem.horizon
-    upfront, months, each = payments(problem)
+    tco = problem.tco
     for item in result.items:
         if item.billing != "purchase":
             continue
+        h = months_held(item, problem)
+        upfront, months, each = payments(problem, item.from_month or 0.0)
         price, whole = float(item.total_cost), invested(item, problem)
         usual = _assumed(catalog, "maintenance_share_per_year")
         value, again = _left(problem, catalog, item, price, whole)
@@ -150,16 +157,19 @@ def _check_upkeep(result: Result, problem: Problem, catalog: Catalog) -> list[st
 
 
 def _check_charges(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
-    """Staff, set-up and fees are paid where something is held, and (in a plan proved cheapest) nowhere else."""
+    """Staff, set-up and fees are paid where something is held, and (in a plan proved cheapest) nowhere else.
+
+    Staff of a node is paid from the node's start on; what is due once per place, all through the horizon.
+    """
     tco, h = problem.tco, problem.horizon
     servers = [i for i in result.items if i.kind == "server"]
     bought = [i for i in servers if i.billing == "purchase"]
     due: Due = defaultdict(float)
     if tco.staff is not None:
-        salary = money_of(tco.staff.salary, problem, catalog) / 12 * h
-        due["staff", "staff"] = salary * tco.staff.persons if servers else 0.0
+        salary = money_of(tco.staff.salary, problem, catalog) / 12
+        due["staff", "staff"] = salary * h * tco.staff.persons if servers else 0.0
         for item in servers:
-            due["staff", _key(item)] += salary * tco.staff.per_node * item.quantity
+            due["staff", _key(item)] += salary * months_held(item, problem) * tco.staff.per_node * item.quantity
     for item in bought:
         due["setup", _key(item)] += money_of(tco.setup.node, problem, catalog) * item.quantity
         due["setup", f"setup {item.site}"] = money_of(tco.setup.site, problem, catalog)
@@ -184,23 +194,28 @@ def _check_charges(result: Result, problem: Problem, catalog: Catalog) -> list[s
 
 
 def _check_spare_nodes(result: Result, problem: Problem) -> list[str]:
-    """Of every kind of bought server, as many as asked stand by when work is put on as few nodes as hold its accelerators."""
+    """Of every kind of bought server, as many as asked stand by, in every period, of those that are there in it.
+
+    Work is put on as few nodes as hold its accelerators.
+    """
     spares = problem.tco.spares
-    wrong = []
+    kinds: dict[str, list[Item]] = defaultdict(list)
     for item in result.items:
-        if item.kind != "server" or item.billing != "purchase" or not item.accelerators:
-            continue
-        size = round(item.accelerators / item.quantity)
-        taken = [
-            sum(
+        if item.kind == "server" and item.billing == "purchase" and item.accelerators and item.pool:
+            kinds[item.pool].append(item)
+    wrong = []
+    for pool, items in kinds.items():
+        size = round((items[0].accelerators or 0) / items[0].quantity)
+        for period in result.periods:
+            held = sum(there(i, period) for i in items)
+            taken = sum(
                 p.accelerators_per_replica * p.replicas_by_period[period]
                 for w in result.workloads
                 for p in w.placements
-                if p.pool == item.pool
+                if p.pool == pool
             )
-            for period in result.periods
-        ]
-        working = max((-(-n // size) for n in taken), default=0)
-        if item.quantity - working < max(spares.nodes, spares.node_share * working - 1e-6):
-            wrong.append(f"{item.item}: {item.quantity:g} nodes, {working} of them at work, leave too few spares")
+            working = -(-taken // size)
+            if held and held - working < max(spares.nodes, spares.node_share * working - 1e-6):
+                wrong.append(f"{items[0].item}: {held:g} nodes, {working} of them at work, leave too few spares")
+                break
     return wrong

@@ -1,4 +1,4 @@
-"""Recheck when commitments start, how long they are held, and what the highest month of any stage costs."""
+"""Recheck when commitments start and how long they are held."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Problem
 from solver.plan import Item, Result
-from solver.verify_fleet import is_leased, lease_months, leased
-from solver.verify_money import HIRED, billing_terms, paid_months
-from solver.verify_traffic import SLACK, period_hours, spans, there
+from solver.verify_fleet import is_leased
+from solver.verify_money import HIRED, billing_terms
+from solver.verify_traffic import spans, there
 
 
 def check_commitments(result: Result, problem: Problem, catalog: Catalog) -> list[str]:
@@ -43,7 +43,7 @@ def check_commitments(result: Result, problem: Problem, catalog: Catalog) -> lis
             wrong.append(f"{item.item}: not held without a break from its start on")
         elif not term and held[-1] != len(stages) - 1:
             wrong.append(f"{item.item}: is bought or owned, but not there at the end")
-    return wrong + _check_highest_month(result, problem)
+    return wrong
 
 
 def _lead_of_offer(item: Item, catalog: Catalog) -> float:
@@ -51,46 +51,3 @@ def _lead_of_offer(item: Item, catalog: Catalog) -> float:
     rows = catalog.offers.filter(pl.col("offer_id") == (item.pool or ""))
     days = rows["lead_time_days"][0] if rows.height else None
     return 0.0 if days is None else float(days) * 24 / 730
-
-
-def _check_highest_month(result: Result, problem: Problem) -> list[str]:
-    """What the lines cost in a month of each stage is no more than the plan's highest month.
-
-    Left out is what is not paid by the month everywhere: hired runs and the electricity of the work.
-    """
-    assert result.cost is not None
-    hours = period_hours(result, problem)
-    wrong = []
-    for start, till, periods in spans(result, problem):
-        month = 0.0
-        for item in result.items:
-            month += _monthly(item, result, problem, hours, till - start, periods)
-        if month > float(result.cost.monthly) * (1 + SLACK) + 0.02 * (1 + sum(i.quantity for i in result.items)):
-            wrong.append(
-                f"months {start:g} to {till:g} cost {month:.2f} each, the plan says {result.cost.monthly} at most"
-            )
-    return wrong
-
-
-def _monthly(
-    item: Item, result: Result, problem: Problem, hours: dict[str, float], months: float, periods: tuple[str, ...]
-) -> float:
-    """Money of a line in one month of a stage."""
-    paid, start = float(item.total_cost), item.from_month or 0.0
-    here = [p for p in periods if there(item, p)]
-    if item.gear is not None or item.hours_per_month is not None or not here:
-        return 0.0
-    if item.kind in ("maintenance", "space") or (item.kind == "energy" and item.pool is not None):
-        return paid / (problem.horizon - start)
-    mode, term, upfront = billing_terms(item.billing)
-    if item.kind != "rental":
-        return 0.0
-    lease = leased(item, problem)
-    if lease is not None and lease.ends is not None:
-        return paid / lease_months(item, lease, result, problem)
-    if mode in HIRED or lease is not None:
-        all_hours = sum(hours[p] for p in item.quantity_by_period or hours)
-        return paid * sum(hours[p] for p in here) / all_hours / months
-    if not term:
-        return 0.0  # a commitment that the problem does not have: check_fleet and check_bill refuse it
-    return paid * (1 - upfront) / paid_months(item, result, problem, term)

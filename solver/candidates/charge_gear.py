@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from math import ceil
+from typing import Any
 
 import polars as pl
 
@@ -90,30 +91,41 @@ def _provider_charges(context: GearContext) -> Made:
 
 
 def _spare_nodes(context: GearContext) -> Made:
-    """Spares S of every kind of own server: work fits N - S of the N nodes held, S >= spares, S >= share x (N - S)."""
+    """Spares S of every kind of own server: work fits N - S of the N nodes held, S >= spares, S >= share x (N - S).
+
+    In each stage of the horizon of the nodes that are there in it; spares are due in those in which there are any.
+    """
     problem, found = context.found.problem, context.found
     spares = problem.tco.spares
     share = Fraction(repr(spares.node_share)).limit_denominator(10_000)
     options, rules = [], []
     if spares.nodes == 0 and share == 0:
         return [], []
+    stages = range(len(context.terms.stages))
     for pool in _own(context).filter(pl.col("kind") == "server").iter_rows(named=True):
-        key, name, gpus = f"spare {pool['pool']}", pool["pool"], int(pool["gpus"])
+        name, gpus = pool["pool"], int(pool["gpus"])
         most = context.most_nodes.get(name, 0)
-        if not most:
-            continue
-        replicas, jobs = _gpus(found.replicas, name), _gpus(_pooled(found.options), name)
+        replicas = {row: -n for row, n in _gpus(found.replicas, name).items()}
+        jobs = {row: -n for row, n in _gpus(_pooled(found.options), name).items()}
         enough = max(spares.nodes, ceil(share * most))
-        options.append(GearOption(key, "choice", f"spare nodes of {name}", None, pool["site"], enough))
-        taken = {row: -n for row, n in replicas.items()}, {row: -n for row, n in jobs.items()}
-        rules.append(
-            GearRule(RULE, "", 0, None, nodes={name: gpus}, gear={key: -gpus}, replicas=taken[0], options=taken[1])
-        )
-        if spares.nodes:
-            rules.append(GearRule(RULE, "", 0, None, used={name: -spares.nodes}, gear={key: 1}))
-        if share:
-            up, down = share.numerator, share.denominator
-            rules.append(GearRule(RULE, "", 0, None, nodes={name: -up}, gear={key: down + up}))
+        for s in stages if most else ():
+            stage, label = (None, "") if len(stages) == 1 else (s, f" {s + 1}")
+            key, there = f"spare{label} {name}", f"there{label} {name}"
+            options.append(GearOption(key, "choice", f"spare nodes of {name}", None, pool["site"], enough))
+
+            def rule(stage: int | None = stage, **terms: dict[Any, int]) -> None:
+                rules.append(GearRule(RULE, "", 0, None, stage=stage, **terms))
+
+            rule(nodes={name: gpus}, gear={key: -gpus}, replicas=replicas, options=jobs)
+            if share:
+                up, down = share.numerator, share.denominator
+                rule(nodes={name: -up}, gear={key: down + up})
+            if spares.nodes and stage is None:
+                rule(used={name: -spares.nodes}, gear={key: 1})
+            elif spares.nodes:
+                options.append(GearOption(there, "choice", f"{name} in stage {s + 1}", None, pool["site"], 1))
+                rule(nodes={name: -1}, gear={there: most})
+                rule(gear={key: 1, there: -spares.nodes})
     return options, rules
 
 

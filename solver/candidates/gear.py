@@ -89,8 +89,9 @@ class GearRule:
     """low <= sum <= high over nodes held (by pool), nodes by the hour (by pool and number of the period), pools in use, job
     options (by candidate row), replicas (by row) and gear.
 
-    `field` is the limit of the problem that the rule states, or empty. A rule over replicas holds in every period. `ways` are
-    single ways to hold nodes, by candidate row of the capacity and number of the period (of no consequence for commitments).
+    `field` is the limit of the problem that the rule states, or empty. A rule over replicas holds in every period. One of a
+    `stage` counts the nodes that are there in it, and holds in its periods; others count all nodes, whenever they come. `ways`
+    are single ways to hold nodes, by candidate row of the capacity and number of the period (of no consequence for commitments).
     """
 
     rule: str  # fabric | storage | racks | charges | operations | sales | fleet
@@ -105,6 +106,7 @@ class GearRule:
     gear: dict[str, int] = dataclasses.field(default_factory=dict)
     served: dict[str, int] = dataclasses.field(default_factory=dict)
     ways: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
+    stage: int | None = None
 
 
 Made = tuple[list[GearOption], list[GearRule]]

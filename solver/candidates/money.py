@@ -7,6 +7,7 @@ policy's discount rate, `monthly` one month's payment, `capex` the part paid up 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -197,25 +198,31 @@ def held_money(frame: pl.DataFrame, problem: Problem, catalog: Catalog, terms: T
     pl.DataFrame
         The frame with c_server (purchase), c_spares, c_tax, c_financing (interest), c_replacement (what has worn out bought
         again, less what is got for it), c_residual (negative), c_maintenance, c_space, c_energy, c_once, c_monthly,
-        c_service_tax over the horizon; held_cash (their sum), held_cost (discounted), held_capex, held_monthly [money],
-        held_carbon [g].
+        c_service_tax over the horizon; held_cash (their sum), held_cost (discounted), held_capex, held_monthly (its parts
+        held_running and held_instalment) [money], held_carbon [g]; instalment_months, every_months.
 
     Notes
     -----
     At the end of the horizon the residual value comes back (cash), or what is not worn off of price, spares and tax less
-    residual value, with the residual value (straight_line, annuity; see `solver.features.cost.unworn_share`).
+    residual value, with the residual value (straight_line, annuity; see `solver.features.cost.unworn_share`). What is held
+    from a later month on is paid then, wears off in the months left, and is paid off within the horizon.
     """
     h, rate = terms.horizon, problem.policy.discount_rate
     if "start" not in frame.columns:
         frame = frame.with_columns(start=pl.lit(0.0))
     left = h - pl.col("start")
-    own, pay = owning(problem, catalog, left), instalments(problem)
-    starts = frame["start"].unique()
+    own, starts = owning(problem, catalog, left), frame["start"].unique()
+    pay = {x: instalments(problem, x) for x in starts}
+    share = instalments(problem).upfront
+
+    def each(values: Mapping[float, float]) -> pl.Expr:
+        return pl.col("start").replace_strict(values, return_dtype=pl.Float64)
+
     # Present value of one unit a month from the start on.
-    worth = pl.col("start").replace_strict(
-        starts, [terms.discounted - discount_months(x, rate) for x in starts], return_dtype=pl.Float64
-    )
-    at_start = (1 + rate) ** (-pl.col("start") / 12)
+    worth = each({x: terms.discounted - discount_months(x, rate) for x in starts})
+    at_start = present_at_start(rate)
+    months, payment = each({x: p.months for x, p in pay.items()}), each({x: p.payment for x, p in pay.items()})
+    present = each({x: p.present for x, p in pay.items()})
     price = pl.col("price")
     tax = problem.tco.tax
     service = pl.col("part_class").is_in(TAXED_SERVICES) & (price == 0)
@@ -231,27 +238,43 @@ def held_money(frame: pl.DataFrame, problem: Problem, catalog: Catalog, terms: T
         c_service_tax=pl.when(service).then((pl.col("once") + pl.col("monthly") * left) * tax.rental).otherwise(0.0),
     ).with_columns(invested=pl.col("c_server") + pl.col("c_spares") + pl.col("c_tax"), resale=price * own.residual)
     worn = pl.col("invested") - pl.col("resale")
-    borrowed = pl.col("invested") * (1 - pay.upfront)
+    borrowed = pl.col("invested") * (1 - share)
     parts = parts.with_columns(
-        c_financing=borrowed * (pay.payment * pay.months - 1),
+        c_financing=borrowed * (payment * months - 1),
         c_replacement=worn * own.bought_again,
         c_residual=-(pl.col("resale") + worn * own.unworn),
     )
     running = pl.sum_horizontal("c_maintenance", "c_space", "c_energy", "c_monthly", "c_service_tax")
     once = pl.col("c_once")
-    upfront = pl.col("invested") * pay.upfront
+    upfront = pl.col("invested") * share
     return parts.with_columns(
         held_cash=pl.col("invested") + once + pl.sum_horizontal("c_financing", "c_replacement", "c_residual") + running,
         held_cost=at_start
-        * (upfront + once + borrowed * pay.present + worn * present_of_repeats(own.bought_again, own.every, rate))
-        + pl.col("c_residual") * (1 + rate) ** (-h / 12)
+        * (upfront + once + borrowed * present + worn * present_of_repeats(own.bought_again, own.every, rate))
+        + pl.col("c_residual") * (1 + rate) ** (-math.ceil(h - 1e-9) / 12)
         + running * (worth / left),
         held_capex=upfront + once,
-        held_monthly=running / left + borrowed * pay.payment,
+        held_running=running / left,
+        held_instalment=borrowed * payment,
+        held_monthly=running / left + borrowed * payment,
         held_carbon=pl.col("idle_w") * grams_per_watt_month() * left,
-        instalment_months=pl.lit(pay.months, pl.Int64),
+        instalment_months=months.cast(pl.Int64),
         every_months=own.every.cast(pl.Float64),
     ).drop("invested", "resale")
+
+
+def present_at_start(yearly_rate: float) -> pl.Expr:
+    """Present value of one unit paid when something starts, with the month before it where that lies within a month."""
+    return (1 + yearly_rate) ** (-(pl.col("start") + 1e-9).floor() / 12)
+
+
+def _in_month(stage: Stage, own: pl.Expr, rent_month: pl.Expr) -> pl.Expr:
+    """Highest payment of a commitment in a month of a stage [money]; 0 before its start and after its last."""
+    paid_off = (pl.col("start") + 1e-9).floor() + pl.col("instalment_months")
+    instalment = pl.when(paid_off > stage.start + 1e-9).then("held_instalment").otherwise(0.0)
+    rent = pl.when(pl.col("start") + pl.col("held_months") > stage.start + 1e-9).then(rent_month).otherwise(0.0)
+    paid = pl.when(own).then(pl.col("held_running") + instalment).otherwise(rent)
+    return pl.when(pl.col("start") < stage.end - 1e-9).then(paid).otherwise(0.0)
 
 
 def held_capacity(
@@ -259,7 +282,8 @@ def held_capacity(
 ) -> pl.DataFrame:
     """Ways to hold nodes with their money: commit, costs, cashes, monthlies (lists), capex, carbons, and bill components.
 
-    A commitment has a row for every stage that it may start in (`solver.candidates.starts`). Components (money over the
+    A commitment has a row for every stage that it may start in (`solver.candidates.starts`), and one of `monthlies` for each
+    stage of the horizon: what a month of it costs while something is paid. Components (money over the
     horizon of one node): those of `held_money` (c_once is set-up, c_monthly staff), and c_rental with its surcharges
     c_goodput, c_support and c_rent_tax.
     """
@@ -313,7 +337,7 @@ def held_capacity(
     upfront = paid * pl.col("upfront_share")
     rent_month = (paid - upfront) / months
     rate = problem.policy.discount_rate
-    at_start = (1 + rate) ** (-pl.col("start") / 12)
+    at_start = present_at_start(rate)
     # What is owed for months beyond the horizon is paid with its last.
     beyond = (months - pl.col("held_months")) * (1 + rate) ** (-math.ceil(terms.horizon - 1e-9) / 12)
     at_once = upfront * upfront_present(pl.col("term_months"), months, rate) * at_start
@@ -332,9 +356,9 @@ def held_capacity(
         capex=pl.col("held_capex") + pl.when(pl.col("commit") & ~own).then(upfront).otherwise(0.0),
         cashes=listed(cash, [p.hours_per_month * s.months for p, s in stage]),
         costs=listed(cost, [p.hours_per_month * s.discounted for p, s in stage]),
-        monthlies=listed(
-            pl.when(own).then("held_monthly").otherwise(rent_month), [p.hours_per_month for p in terms.periods]
-        ),
+        monthlies=pl.when(pl.col("commit"))
+        .then(pl.concat_list([_in_month(stage, own, rent_month) for stage in terms.stages]))
+        .otherwise(pl.concat_list([pl.col("per_hour") * p.hours_per_month for p in terms.periods])),
         carbons=pl.when(pl.col("commit"))
         .then(pl.concat_list(a_month * pl.col("held_months") * _share_of_month(terms)))
         .otherwise(pl.concat_list([a_month * s.months * (p.hours_per_month / HOURS_PER_MONTH) for p, s in stage])),

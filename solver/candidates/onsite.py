@@ -299,11 +299,16 @@ def with_power_states(
     """Add every pool once more per power limit of its cards, where watts are scarce.
 
     A state belongs to a pool: its nodes draw less and work slower, as the cards' measured cap curves (or a widened
-    curve of their class) say. Without a power limit, and unless power is the objective, running capped cannot pay;
+    curve of their class) say. Without a limit of watts (of the site, its circuits or racks), and unless power is the
+    objective, running capped cannot pay;
     `every_state` adds them all the same (fronts that count watts). Under policy.gpu_power_limit only the states at or
     below that share of rated power stay.
     """
-    limited = {s.name for s in problem.sites if s.power is not None or s.it_power is not None}
+    limited = {
+        s.name
+        for s in problem.sites
+        if s.power is not None or s.it_power is not None or s.racks is not None or s.circuits
+    }
     ceiling = problem.policy.gpu_power_limit
     if problem.limits.power is not None or problem.objective == "power" or ceiling is not None or every_state:
         limited = {s.name for s in problem.sites}

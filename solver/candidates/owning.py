@@ -81,7 +81,7 @@ def owning(problem: Problem, catalog: Catalog, held_months: pl.Expr) -> Owning:
 class Instalments:
     """How purchases are paid: a share up front, the rest in equal payments at the ends of the first months.
 
-    `payment` is one month's and `present` the present value of all payments, per unit borrowed.
+    `payment` is one month's and `present` the value of all payments when the first part is paid, per unit borrowed.
     """
 
     upfront: float
@@ -90,12 +90,13 @@ class Instalments:
     present: float
 
 
-def instalments(problem: Problem) -> Instalments:
-    """Financing of a problem; without any, all is paid up front."""
+def instalments(problem: Problem, start: float = 0.0) -> Instalments:
+    """Financing of what is bought in a month, paid off within the horizon; without any, all is paid up front."""
     plan = problem.tco.financing
     if plan is None:
         return Instalments(1.0, 1, 0.0, 0.0)
-    months = max(1, math.ceil(min(plan.term or problem.horizon, problem.horizon) - 1e-9))
+    left = math.ceil(problem.horizon - 1e-9) - math.floor(start + 1e-9)
+    months = max(1, min(math.ceil((plan.term or problem.horizon) - 1e-9), left))
     payment = annuity(1.0, monthly_rate(plan.rate), months)
     return Instalments(
         plan.upfront, months, payment, payment * annuity_factor(monthly_rate(problem.policy.discount_rate), months)

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from solver.candidates.leases import is_lease
+
+Ints = NDArray[np.int64]
 
 
 def occupied() -> pl.Expr:
@@ -129,7 +133,7 @@ def reduce_pools(
     pools : pool, accelerator, power_limit_w, gpus, site, spot, it_w, facility_w, node_limit, and apart (optional): rented
         pools of the same value are at one place
     capacity : pool, row, commit, first_stage, until_stage, costs, cashes, monthlies, carbons (lists over periods; one number
-        for commitments), capex
+        for commitments, one per stage of monthlies), capex
     replicas : work, pool, row, gpus, rates, energy
     pooled : work, pool, row, gpus, cash, and the columns of `extra`
     redundant : services that must survive the loss of a node. Replicas of such a service on B and on A survive it by being
@@ -262,30 +266,45 @@ def _pairs(
     able = _ability(replicas, pooled)
     left = left.join(least, on="pool", how="left").join(able, on="pool", how="left")
     marks = [c for c in able.columns if c != "pool"]
-    better = [pl.col(f"{c}_a").fill_null(-1.0) >= pl.col(c).fill_null(-1.0) for c in marks]
-    pairs = (
-        left.join(left, on=["gpus", "place", "spot", *alike], suffix="_a", nulls_equal=True)
-        .lazy()
-        .filter(
-            (pl.col("pool") != pl.col("pool_a"))
-            & ~pl.col("pool").is_in(kept.implode())
-            & pl.col("node_limit_a").is_null()
-            & (pl.col("loses_a") <= pl.col("loses"))
-            & (pl.col("effort_a") <= pl.col("effort"))
-            & standing
-            & (pl.col("it_w_a") <= pl.col("it_w"))
-            & (pl.col("facility_w_a") <= pl.col("facility_w"))
-            & (pl.col("least_a").fill_null(float("inf")) <= pl.col("least").fill_null(float("inf"))),
-            *better,
-        )
-        .select("pool", "pool_a")
-        .collect()
+    numbers = _no_worse(left, ["gpus", "place", "spot", *alike], marks)
+    named = numbers.join(left, on="pool", how="left", maintain_order="left").join(
+        left.rename({c: f"{c}_a" for c in left.columns}), on="pool_a", how="left", maintain_order="left"
     )
+    pairs = named.filter(~pl.col("pool").is_in(kept.implode()) & standing).select("pool", "pool_a")
     pairs = _covered(pairs, _as_cheap(pairs, capacity), capacity)
     pairs = _covered(pairs, _as_able(pairs, replicas, extra), replicas)
     return _covered(pairs, _as_short(pairs, pooled, extra), pooled)
 
 
+def _no_worse(left: pl.DataFrame, keys: list[str], marks: list[str]) -> pl.DataFrame:
+    """Pairs of pools with equal keys of which pool_a has no node limit and is no worse in any number that may decide.
+
+    All pairs of some thousand pools are some million, which is quick in numbers and slow in joined rows.
+    """
+    least = pl.col("least").fill_null(float("inf"))
+    down = left.select("it_w", "facility_w", "loses", "effort", least.cast(pl.Float64)).to_numpy()
+    up = left.select(pl.lit(0.0), *(pl.col(c).fill_null(-1.0).cast(pl.Float64) for c in marks)).to_numpy()
+    free = left["node_limit"].is_null().to_numpy()
+    found: list[tuple[Ints, Ints]] = []
+    groups = left.with_row_index("at").group_by(keys, maintain_order=True).agg("at")["at"]
+    for group in groups:
+        rows = group.to_numpy()
+        ours = rows[free[rows]]
+        for part in np.array_split(rows, max(1, len(rows) * len(ours) // MOST_AT_ONCE)):
+            good = part[:, None] != ours[None, :]
+            for column in down.T:
+                good &= column[ours][None, :] <= column[part][:, None]
+            for column in up.T[1:]:
+                good &= column[ours][None, :] >= column[part][:, None]
+            at, of = np.nonzero(good)
+            found.append((part[at], ours[of]))
+    pool = left["pool"]
+    both = [np.concatenate([f[i] for f in found] or [np.zeros(0, np.int64)]) for i in (0, 1)]
+    return pl.DataFrame({"pool": pool.gather(both[0]), "pool_a": pool.gather(both[1])})
+
+
+MOST_AT_ONCE = 4_000_000
+"""Pairs that are compared at a time."""
 STANDING = {
     "network": pl.String,
     "outdoes": pl.String,
@@ -377,7 +396,11 @@ def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
     hourly = (
         pairs.join(held.filter("commit"), on="pool")
         .join(by_hour.rename({"pool": "pool_a"}), on="pool_a", suffix="_a")
-        .filter(pl.all_horizontal(pl.col(f"{c}_a").list.sum() <= pl.col(c).list.sum() for c in lists))
+        .filter(
+            pl.all_horizontal(pl.col(f"{c}_a").list.sum() <= pl.col(c).list.sum() for c in lists if c != "monthlies"),
+            pl.col("monthlies_a").list.sum()
+            <= pl.col("monthlies").list.slice("first_stage", pl.col("until_stage") - pl.col("first_stage")).list.min(),
+        )
     )
     both = [x.select("pool", "pool_a", "row", "capex", "capex_a") for x in (same, hourly)]
     return pl.concat(both).filter(pl.col("capex_a") <= pl.col("capex")).select("pool", "pool_a", "row")

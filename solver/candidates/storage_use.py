@@ -64,7 +64,8 @@ class Book:
             if factor:
                 parts[kind][name] = factor
         if any(parts.values()) or (low or 0) > 0 or (high is not None and high < 0):
-            self.rules.append(GearRule("storage", "", low, high, **parts))
+            options, replicas, gear = parts["options"], parts["replicas"], parts["gear"]
+            self.rules.append(GearRule("storage", "", low, high, options=options, replicas=replicas, gear=gear))
 
 
 @dataclass(frozen=True)

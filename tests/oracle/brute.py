@@ -301,6 +301,9 @@ class _Search:
                 more = 0
                 for g, n in gear.items():
                     unit = self.spread(self.amount(inst.gear[g]), self.stages)
+                    for s in self.stages:
+                        if inst.gear[g].paid_off is not None and s >= inst.gear[g].paid_off:
+                            unit[2 + s] -= inst.gear[g].instalment
                     if self.peaks:
                         unit[0] += inst.gear[g].facility_w
                     now = [a + b * n for a, b in zip(now, unit, strict=True)]
@@ -312,7 +315,7 @@ class _Search:
         capacity = inst.capacities[self.commits[at]]
         pool = capacity.pool
         active = [s for s in self.stages if not capacity.active or capacity.active[self.stage_of.index(s)]]
-        unit = self.spread(self.amount(capacity), active)
+        unit = [*self.amount(capacity)[:2], *capacity.monthly]
 
         def hold(more: int) -> None:
             for s in active:

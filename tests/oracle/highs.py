@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import highspy
 
-from solver.instance import LOAD_UNIT, MOST_TO_LOSE, SHARE_UNIT, Instance, Ladder
+from solver.instance import LOAD_UNIT, MOST_TO_LOSE, SHARE_UNIT, Gear, Instance, Ladder
 
 Terms = Mapping[int, int]
 
@@ -444,19 +444,26 @@ class _Builder:
             _add(terms, {self.count[k, r.period]: f for k, f in r.replicas})
             self.program.row(terms, r.low, r.high)
 
+    def _of_gear(self, gear: Gear, part: str, stage: list[int] | None) -> int:
+        """Money of one unit of gear; in a month of a stage without the instalments that ended before it."""
+        amount: int = getattr(gear, part)
+        if stage is None or gear.paid_off is None or self.stages.index(stage) < gear.paid_off:
+            return amount
+        return amount - gear.instalment
+
     def _sum(self, part: str, stage: list[int] | None = None) -> dict[int, int]:
         """Terms of one kind of money, or of carbon; of what is paid in a month of one stage only."""
         periods = list(self.periods) if stage is None else stage
         inst, terms = self.inst, dict[int, int]()
         for i, c in enumerate(inst.capacities):
             if c.commit:
-                amount = c.capex if part == "capex" else getattr(c, part)[0]
-                if stage is None or self._there(i, stage[0]):
-                    _add(terms, {self.hold[i, 0]: amount})
+                number = 0 if stage is None else self.stages.index(stage)
+                amount = c.capex if part == "capex" else getattr(c, part)[number]
+                _add(terms, {self.hold[i, 0]: amount})
             elif part != "capex":
                 for p in periods:
                     _add(terms, {self.hold[i, p]: getattr(c, part)[p]})
-        _add(terms, {v: getattr(inst.gear[g], part) for g, v in self.gear.items()})
+        _add(terms, {v: self._of_gear(inst.gear[g], part, stage) for g, v in self.gear.items()})
         if part != "capex":
             for (k, p), v in self.count.items():
                 if p in periods:

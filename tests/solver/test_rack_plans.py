@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from catalogs.catalog import Catalog
 from solver.candidates import build_candidates, reduced
 from solver.features.racks import Room, nodes_in_room
 from solver.model import build_model
@@ -19,9 +22,16 @@ from solver.solve import solve
 from solver.verify import verify
 from tests.oracle.brute import TooLargeError, brute_force
 from tests.oracle.highs import highs_optimum
-from tests.solver.test_fabric_plans import OPTIONS, catalog, nodes, only, problem, scaled
+from tests.solver.test_fabric_plans import OPTIONS, catalog, nodes, problem, scaled
+from tests.solver.test_fabric_plans import only as with_states
 
 DGX = "DGX-H100"
+
+
+def only(*servers: str) -> Catalog:
+    """These servers alone, with cards that cannot be capped: nodes draw what their nameplates say."""
+    cat = with_states(*servers)
+    return replace(cat, power_curves=cat.power_curves.filter(pl.col("cap_share") == 1))
 
 
 def hall(count: int, **room: Any) -> dict[str, Any]:
@@ -76,6 +86,24 @@ def test_as_many_nodes_as_the_function_says(kw: int, units: int, count: int) -> 
     if most <= 2:
         assert status(most, racks=racks) == "optimal"
     assert status(most + 1, racks=racks) == "infeasible"
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        {"racks": {"count": 1, "power": "41kW"}},
+        {"circuits": [{"volts": 208, "amps": 30, "phases": 3, "count": 4}]},
+    ],
+)
+def test_cards_are_capped_where_racks_or_circuits_are_short(room: dict[str, Any]) -> None:
+    """Four systems in 41 kW with their switch, or on four circuits of 8.6 kW: at rated power they would be too many."""
+    loaded = problem(**hall(4, **room))
+    assert solve(loaded, only(DGX), OPTIONS).status == "infeasible"
+    result = solve(loaded, with_states(DGX), OPTIONS)
+    assert result.status == "optimal"
+    assert verify(result, loaded.problem, with_states(DGX)) == []
+    servers = [i for i in result.items if i.kind == "server"]
+    assert any(i.power_limit_w is not None for i in servers)
 
 
 def test_cooling_must_be_there() -> None:

@@ -13,10 +13,10 @@ from solver.candidates.reduce import reduce_options
 def kept_in_pairs(options: pl.DataFrame, free: set[str], extra: list[str]) -> list[int]:
     """Rows that no other row beats, by the rule as it is stated, row against row."""
     counted = ["cash", "cost", "monthly", "occupied", *extra]
-    rows = options.to_dicts()
-    for row in rows:
-        # On held machines without hours of its own a job keeps the whole week.
-        row["occupied"] = float("inf") if row["pooled"] and not row["slots"] else float(row["slots"])
+    # A job that takes held machines all month keeps all hours of the week.
+    rows = [
+        {**r, "occupied": float("inf") if r["pooled"] and not r["slots"] else r["slots"]} for r in options.to_dicts()
+    ]
 
     def beats(a: dict[str, object], b: dict[str, object]) -> bool:
         if a["row"] == b["row"] or a["work"] != b["work"] or a["pooled"] != b["pooled"]:
@@ -44,7 +44,7 @@ def some_options(dice: random.Random) -> tuple[pl.DataFrame, list[str]]:
         "row": list(range(height)),
         "nodes": [dice.randrange(1, 4) for _ in range(height)],
         "gpus": [dice.randrange(1, 4) for _ in range(height)],
-        "slots": [dice.choice([0, 0, 3, 5]) for _ in range(height)],
+        "slots": [dice.randrange(3) for _ in range(height)],
     }
     money = ("cash", "cost", "monthly", "duration_h")
     columns |= {name: [float(dice.randrange(4)) for _ in range(height)] for name in money}

@@ -1,0 +1,160 @@
+"""Rows on whole nodes and the search on few pools first change no optimum, and the bound of the relaxation holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solver import focus, model
+from solver.bounding.beyond import promising
+from solver.bounding.program import relaxed_model
+from solver.bounding.restrict import restricted
+from solver.focus import focused
+from solver.instance import DEMAND_UNIT, Capacity, Instance, Ladder, Option, Pool, Replica, Service
+from solver.model import build_model
+from solver.node_cuts import node_cuts
+from solver.search import Found, run
+from solver.staged import How
+from tests.oracle.highs import highs_optimum
+from tests.oracle.problems import random_case
+
+HOW = How(time_limit_s=60, gap=0.0, workers=1, seed=1)
+
+
+def drawn(first: int, count: int, **kind: bool) -> Iterator[Instance]:
+    """Instances of whole problems, with sites, jobs, gear, quotas, budgets and spot."""
+    seed, made = first, 0
+    while made < count:
+        inst = random_case(seed, **kind).instance()
+        seed += 1
+        if inst is None or inst.wishes or len(inst.replicas) * len(inst.periods) > 16:
+            continue
+        made += 1
+        yield inst
+
+
+def optimum(inst: Instance) -> Found:
+    return run(build_model(inst), time_limit_s=60, gap=0.0, workers=1, seed=1, patience=1.0)
+
+
+def cases() -> Iterator[Instance]:
+    yield from drawn(80_000, 14)
+    yield from drawn(81_000, 5, growing=True)
+    yield from drawn(82_000, 5, several=True, small=True)
+
+
+@pytest.fixture
+def few_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every instance counts as one of many pools, of which two come first."""
+    monkeypatch.setattr(focus, "MANY_POOLS", 1)
+    monkeypatch.setattr(focus, "FEW_POOLS", 2)
+
+
+def test_the_search_on_few_pools_first_finds_the_optimum(few_pools: None) -> None:
+    seen = left_out = 0
+    for inst in cases():
+        expected, found = optimum(inst), focused(inst, HOW)
+        if found is None:  # no relaxation: the plain search is all there is
+            continue
+        assert (found.found.status, found.found.objective) == (expected.status, expected.objective)
+        seen += expected.objective is not None
+        left_out += len(inst.pools) - len(found.part.pools)
+        if expected.objective is not None:
+            assert found.found.bound == expected.objective
+            assert found.found.values is not None
+            assert found.part.narrowed(found.found.values) is not None
+    assert seen >= 12
+    assert left_out >= 5
+
+
+def test_the_relaxation_bounds_the_optimum_and_what_pools_add_to_it() -> None:
+    seen = 0
+    for inst in cases():
+        built = build_model(inst)
+        relaxed, best = relaxed_model(built, 30.0), highs_optimum(inst).objective
+        if relaxed is None or best is None:
+            continue
+        assert relaxed.bound <= best
+        for i, commit in list(built.context.variables.commit.items())[:3]:
+            forced = build_model(inst)
+            forced.model.add(forced.context.variables.commit[i] >= 1)
+            least = run(forced, time_limit_s=30, gap=0.0, workers=1, seed=1, patience=1.0).objective
+            assert least is None or relaxed.bound + max(0.0, relaxed.reduced[commit.index]) <= least + 1e-6
+            seen += least is not None
+    assert seen >= 5
+
+
+def test_what_may_beat_a_figure_holds_every_plan_as_good() -> None:
+    seen = 0
+    for inst in cases():
+        best = optimum(inst).objective
+        part = None if best is None else promising(inst, best, 30.0)
+        if part is None:
+            continue
+        assert optimum(part.instance).objective == best
+        seen += len(part.pools) < len(inst.pools)
+    assert seen >= 3
+
+
+def test_rows_on_whole_nodes_leave_every_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = 0
+    every = list(cases())
+    expected = [optimum(inst) for inst in every]
+    monkeypatch.setattr(model, "CONSTRAINTS", tuple(c for c in model.CONSTRAINTS if c is not node_cuts))
+    for inst, with_rows in zip(every, expected, strict=True):
+        without = optimum(inst)
+        assert (with_rows.status, with_rows.objective) == (without.status, without.objective)
+        solved += without.objective is not None
+    assert solved >= 12
+
+
+def node_instance(**changes: object) -> Instance:
+    """Nodes of 8 GPUs that carry 0.4 of the demand, at 100 each; a job that wants one GPU of a node all month."""
+    inst = Instance(
+        periods=("all",),
+        pools=(Pool("a", "card", 8, None, False, 100, 100, None),),
+        capacities=(Capacity(0, "reserved", True, 9, (100,), (100,), 0, (100,), (0,)),),
+        services=(Service("chat", ((DEMAND_UNIT,),), 0, False),),
+        replicas=(
+            Replica(0, 0, 4, (DEMAND_UNIT // 5,), 20, (0,), (0,), (0,), (0,), DEMAND_UNIT // 5, 2 * DEMAND_UNIT // 5),
+        ),
+        jobs=(),
+        options=(),
+        sites=(),
+        quotas=(),
+        limit_power_w=None,
+        limit_capex=None,
+        limit_monthly=None,
+        limit_total=None,
+        spot_share_ppm=1_000_000,
+        objective="cost",
+    )
+    return replace(inst, **changes)  # type: ignore[arg-type]
+
+
+def test_the_relaxation_knows_that_nodes_are_whole() -> None:
+    """2.5 nodes are three; a job on one GPU takes a node; eight GPUs of a job are eight that serve nothing."""
+    relaxed = relaxed_model(build_model(node_instance()), 10.0)
+    assert relaxed is not None
+    assert relaxed.bound == pytest.approx(300, abs=0.1)
+    job = Option(0, 0, "pooled", True, 1, 1, 3600, 0, 0, 0, 0)
+    alone = node_instance(services=(), replicas=(), jobs=("tune",), options=(job,))
+    relaxed = relaxed_model(build_model(alone), 10.0)
+    assert relaxed is not None
+    assert relaxed.bound == pytest.approx(100, abs=0.1)
+    full = node_instance(jobs=("tune",), options=(replace(job, gpus=8),))
+    relaxed = relaxed_model(build_model(full), 10.0)
+    assert relaxed is not None
+    assert relaxed.bound == pytest.approx(400, abs=0.1)
+
+
+def test_a_part_names_pools_of_groups_and_ladders_anew() -> None:
+    pools = tuple(Pool(name, "card", 8, None, False, 100, 100, None) for name in "abc")
+    service = Service("chat", ((DEMAND_UNIT,),), 0, False, ((0, 2), (1,)), (Ladder((1, 2), (5,)),))
+    part = restricted(node_instance(pools=pools, services=(service,)), [1, 2])
+    assert part.instance.services[0].groups == ((1,), (0,))
+    assert part.instance.services[0].ladders == (Ladder((0, 1), (5,)),)
+    assert np.array_equal(part.pools, (1, 2))
