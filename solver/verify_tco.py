@@ -15,6 +15,7 @@ from problems.units import Money
 from solver.plan import Item, Result
 from solver.verify_money import exchange
 from solver.verify_traffic import months_held, there
+from solver.verify_week import is_pooled, runs_under_way, weeks_of
 
 CLASSES = {"server": "server", "network": "network", "storage": "storage"}
 UPKEEP = ("maintenance", "spares", "tax", "financing", "replacement", "residual", "goodput", "support")
@@ -196,9 +197,15 @@ def _check_charges(result: Result, problem: Problem, catalog: Catalog) -> list[s
 def _check_spare_nodes(result: Result, problem: Problem) -> list[str]:
     """Of every kind of bought server, as many as asked stand by, in every period, of those that are there in it.
 
-    Work is put on as few nodes as hold its accelerators.
+    Work is put on as few nodes as hold its accelerators; jobs with hours of their own count in these.
     """
     spares = problem.tco.spares
+    if not spares.nodes and not spares.node_share:
+        return []
+    hours: dict[str, set[int]] = defaultdict(set)
+    for week in weeks_of(result, problem):
+        for hour, name in enumerate(week):
+            hours[name].add(hour)
     kinds: dict[str, list[Item]] = defaultdict(list)
     for item in result.items:
         if item.kind == "server" and item.billing == "purchase" and item.accelerators and item.pool:
@@ -208,11 +215,15 @@ def _check_spare_nodes(result: Result, problem: Problem) -> list[str]:
         size = round((items[0].accelerators or 0) / items[0].quantity)
         for period in result.periods:
             held = sum(there(i, period) for i in items)
-            taken = sum(
-                p.accelerators_per_replica * p.replicas_by_period[period]
-                for w in result.workloads
-                for p in w.placements
-                if p.pool == pool
+            here = [(w, p) for w in result.workloads for p in w.placements if p.pool == pool]
+            taken = max(
+                sum(
+                    p.accelerators_per_replica
+                    * (p.replicas_by_period[period] if w.kind == "serve" else runs_under_way(p, hour))
+                    for w, p in here
+                    if w.kind == "serve" or is_pooled(p)
+                )
+                for hour in hours[period] or {0}
             )
             working = -(-taken // size)
             if held and held - working < max(spares.nodes, spares.node_share * working - 1e-6):

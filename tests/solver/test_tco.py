@@ -18,7 +18,7 @@ from catalogs.load import load_catalog
 from problems.load import LoadedProblem, load_text
 from problems.schema import Problem
 from solver.candidates.money import held_money, money_terms
-from solver.candidates.periods import Period, stages_of
+from solver.candidates.periods import Period, load_calendar, stages_of
 from solver.cash_flow import cash_flow, spread
 from solver.compare_plans import BOUGHT, RENTED
 from solver.events import SolveOptions
@@ -73,7 +73,8 @@ def held(
             **{c: [1.0] for c in ("pue", "carbon_g_per_kwh")},
         }
     )
-    terms = money_terms(problem, (Period("always", 730.0, ()),), stages_of(problem))
+    periods, calendar = (Period("always", 730.0, ()),), load_calendar(problem, catalog())
+    terms = money_terms(problem, periods, stages_of(problem), calendar)
     return held_money(frame, problem, catalog(), terms).row(0, named=True)
 
 
