@@ -60,8 +60,8 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
     # Energy of the work done, above idle, by site and stage; of jobs, the same in all of them, by site alone.
     work_cents: dict[tuple[str, int], int] = defaultdict(int)
     work_kwh: dict[tuple[str, int], float] = defaultdict(float)
-    unit_cents: dict[int, int] = defaultdict(int)  # compute units that replicas take, by pool
-    node_hours: dict[int, float] = defaultdict(float)
+    unit_cents: dict[tuple[int, int], int] = defaultdict(int)  # compute units that replicas take, by pool and stage
+    node_hours: dict[tuple[int, int], float] = defaultdict(float)
     energy_kwh = 0.0
     it_w, facility_w = [0.0] * len(inst.stages), [0.0] * len(inst.stages)
     hours = range(len(inst.periods))
@@ -122,19 +122,22 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
         monthly[stage_of[p]] += r.monthly[p] * count
         share = scaled.period_hours[p]
         if pool["site"] is None:
-            unit_cents[r.pool] += r.cash[p] * count
-            node_hours[r.pool] += share * h * count * r.gpus / pool["gpus"]
+            of = r.pool, stage_of[p] if len(inst.stages) > 1 else -1
+            unit_cents[of] += r.cash[p] * count
+            node_hours[of] += share * h * count * r.gpus / pool["gpus"]
         else:
             extra = scaled.replicas["extra_w"][k]
             at = pool["site"], stage_of[p] if len(inst.stages) > 1 else -1
             work_cents[at] += r.cash[p] * count
             work_kwh[at] += extra * pool["pue"] * share * h / 1000 * count
-    for o, amount in sorted(unit_cents.items()):
+    for (o, s), amount in sorted(unit_cents.items()):
         if amount:
             price = rows_of(scaled, o, "compute_unit")[0]
             split = without_surcharges(amount, problem.tco.surcharges(pools[o]["provider"]))
-            items.append(_unit_line(pools[o], price, node_hours[o], split.pop("rental")))
-            items.extend(_line(pools[o], price, part, 1, cents) for part, cents in split.items())
+            lines = [_unit_line(pools[o], price, node_hours[o, s], split.pop("rental"))]
+            lines.extend(_line(pools[o], price, part, 1, cents) for part, cents in split.items())
+            start = scaled.stages[s].start if s >= 0 else None
+            items.extend(line.model_copy(update={"from_month": start}) for line in lines)
     for (site, s), amount in sorted(work_cents.items()):
         kwh = work_kwh[site, s]
         energy_kwh += kwh

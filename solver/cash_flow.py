@@ -128,7 +128,7 @@ def profile(item: Item, problem: Problem, last: int, spans: Sequence[Span]) -> P
         return _committed(item, float(match[1]), int(match[2] or 0) / 100, problem, last, spans)
     if item.billing in HOURLY and item.quantity_by_period and len(spans) > 1:
         return _by_hour(item.quantity_by_period, spans)
-    if item.billing == "per kWh" and item.from_month is not None:
+    if item.billing in ("per kWh", "compute_unit") and item.kind != "rental" and item.from_month is not None:
         return next(_even(s.start, s.end) for s in spans if abs(s.start - start) < 1e-9)
     return _runs(item, problem) or _even(start, problem.horizon)
 

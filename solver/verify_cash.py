@@ -67,10 +67,8 @@ def _check_parts(result: Result, problem: Problem) -> list[str]:
         wrong.append(f"capex is {capex:.2f}, the plan says {result.cost.capex}")
     stated = float(result.cost.monthly)
     # Runs that come once are counted whole, whichever month they fall in.
-    # Where the load grows in stages, the highest month is no mean of all: check_commitments looks at every stage.
-    staged = len(result.stages) > 1
     too_much = not _any_one_off(problem) and stated > month + slack + 1e-6 * month
-    if not staged and (stated < month - slack - 1e-6 * month or too_much):
+    if stated < month - slack - 1e-6 * month or too_much:
         wrong.append(f"a month costs {month:.2f}, the plan says {result.cost.monthly}")
     return wrong
 

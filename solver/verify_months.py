@@ -48,8 +48,10 @@ def lease_paid(item: Item, problem: Problem) -> float | None:
 
 
 def _of_work(item: Item) -> bool:
-    """Electricity that services use in one stage."""
-    return item.kind == "energy" and item.pool is None and item.gear is None and item.from_month is not None
+    """Electricity or compute units that services use in one stage."""
+    work = item.kind == "energy" and item.pool is None and item.gear is None
+    units = item.billing == "compute_unit" and item.kind != "rental"
+    return (work or units) and item.from_month is not None
 
 
 def _over(amount: float, start: float, end: float) -> dict[int, float]:

@@ -22,6 +22,8 @@ from solver.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("example_optima.json")
+QUICK = ("chat-70b-int4", "experiments", "pretrain-175b", "small-office", "sovereign-cn")
+"""These are always proved."""
 EXAMPLES = sorted(p.stem for p in (ROOT / "problems").glob("*.yaml"))
 
 
@@ -45,10 +47,19 @@ def test_example(name: str, catalog: Catalog) -> None:
     expected = json.loads(RECORD.read_text("utf-8"))[name]
     result = solved(name, catalog)
     assert result.gap is not None
-    assert result.status == "optimal"
     assert result.gap <= 0.005
     assert result.cost is not None
-    assert (f"{result.objective:.2f}", result.cost.currency) == (expected["objective"], expected["currency"])
+    assert result.cost.currency == expected["currency"]
+    assert result.objective is not None
+    if result.status == "optimal" and expected["proved"]:
+        assert f"{result.objective:.2f}" == expected["objective"]
+    else:
+        # Stopped at the gap asked for: the plan on record is no better than the bound, and this one as near to it.
+        known = float(expected["objective"])
+        assert result.bound is not None
+        assert result.bound <= known * (1 + 1e-9)
+        assert abs(result.objective / known - 1) <= 0.005
+        assert not expected["proved"] or name not in QUICK
     path = ROOT / "problems" / f"{name}.yaml"
     assert verify(result, load_problem(path).problem, catalog, path.parent) == []
 
@@ -58,9 +69,11 @@ def _write_record() -> None:
     record = {}
     for name in EXAMPLES:
         result = solved(name, catalog)
-        assert result.status == "optimal"
+        assert result.gap is not None
+        assert result.gap <= 0.005
         assert result.cost is not None
-        record[name] = {"objective": f"{result.objective:.2f}", "currency": result.cost.currency}
+        proved = result.status == "optimal"
+        record[name] = {"objective": f"{result.objective:.2f}", "currency": result.cost.currency, "proved": proved}
     RECORD.write_text(json.dumps(record, indent=2) + "\n", "utf-8")
 
 
