@@ -19,6 +19,7 @@ models = st.sampled_from(MODELS)
 
 @settings(max_examples=40, deadline=None)
 @given(models, st.sampled_from(OPTIMISERS), st.sampled_from(["full", "lora", "qlora"]))
+@pytest.mark.slow
 def test_more_sharding_never_needs_more(model: str, optimizer: str, method: str) -> None:
     for stage in (1, 2, 3):
         rows = training(model, optimizer=optimizer, method=method, zero_stage=stage, dp=[2, 4, 8, 64])
@@ -119,6 +120,7 @@ def test_reasons() -> None:
     assert train_one("Llama-3.2-1B")["memory_reason"] is None
 
 
+@pytest.mark.slow
 def test_every_model_and_optimiser_gives_a_figure() -> None:
     for model in MODELS:
         rows = training(model, optimizer=OPTIMISERS)

@@ -130,6 +130,7 @@ def look(first_seed: int, number: int) -> Counter[str]:
     return seen
 
 
+@pytest.mark.slow
 def test_growing_plans_under_random_terms_are_accepted_and_optimal() -> None:
     seen = look(930_000, 14)
     assert min(seen[name] for name in SEEN) >= 1, seen

@@ -65,6 +65,7 @@ def cases(first_seed: int, *, objective: bool = False) -> Iterator[Case]:
         yield replace(case, loaded=load_text(json.dumps(problem), case.loaded.path))
 
 
+@pytest.mark.slow
 def test_plans_under_random_terms_are_accepted() -> None:
     seen = 0
     compared = 0
@@ -87,6 +88,7 @@ def test_plans_under_random_terms_are_accepted() -> None:
     assert compared >= 3
 
 
+@pytest.mark.slow
 def test_charges_by_provider_are_not_lost_with_dominated_candidates() -> None:
     """The optimum with and without dominated candidates, and by HiGHS on the same integers, is the same."""
     seen = 0

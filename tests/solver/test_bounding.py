@@ -61,6 +61,7 @@ def test_the_search_in_stages_finds_the_optimum_of_mixes(chunk: int) -> None:
         assert found.objective == found.bound == plain(inst).objective == highs_optimum(inst).objective
 
 
+@pytest.mark.slow
 def test_the_search_in_stages_finds_the_optimum_of_whole_problems() -> None:
     seen = 0
     for inst in (
@@ -76,6 +77,7 @@ def test_the_search_in_stages_finds_the_optimum_of_whole_problems() -> None:
 
 
 @pytest.mark.parametrize("source", ["mixes", "one size", "several sizes", "stages"])
+@pytest.mark.slow
 def test_any_prices_give_a_bound_and_penalties_hold(source: str) -> None:
     """L(y) <= optimum for random y and for the duals; with a pool in use the optimum is at least L + its penalty."""
     rng = np.random.default_rng(7)

@@ -124,6 +124,7 @@ def random_request(machines: pl.DataFrame, dice: random.Random) -> dict[str, Any
     return request
 
 
+@pytest.mark.slow
 def test_reference_requests(large: Catalog, lists: Path) -> None:
     cases = json.loads((lists / "skypilot-choices.json").read_text("utf-8"))["requests"]
     assert len(cases) >= 20
@@ -142,6 +143,7 @@ def test_reference_requests(large: Catalog, lists: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_unseen_requests(large: Catalog, machines: pl.DataFrame, seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(12):

@@ -70,6 +70,7 @@ def test_the_search_on_few_pools_first_finds_the_optimum(few_pools: None) -> Non
     assert left_out >= 5
 
 
+@pytest.mark.slow
 def test_the_relaxation_bounds_the_optimum_and_what_pools_add_to_it() -> None:
     seen = 0
     for inst in cases():
@@ -87,6 +88,7 @@ def test_the_relaxation_bounds_the_optimum_and_what_pools_add_to_it() -> None:
     assert seen >= 5
 
 
+@pytest.mark.slow
 def test_what_may_beat_a_figure_holds_every_plan_as_good() -> None:
     seen = 0
     for inst in cases():

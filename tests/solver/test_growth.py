@@ -269,6 +269,7 @@ def compare(first_seed: int, number: int) -> None:
     assert min(seen["infeasible"], seen["feasible"]) >= 1, seen
 
 
+@pytest.mark.slow
 def test_cp_sat_equals_both_oracles_where_the_load_changes() -> None:
     compare(200_000, 12)
 
@@ -304,6 +305,7 @@ def test_tokens_are_those_that_come_not_those_planned_for() -> None:
     assert tokens.input_millions * 1e6 == pytest.approx(100 * month * sum(1.1**m for m in range(6)))
 
 
+@pytest.mark.slow
 def test_nothing_that_a_growing_plan_needs_is_left_out() -> None:
     """Candidates with and without reductions have the same optimum."""
     compared = 0

@@ -165,6 +165,7 @@ def test_small_mixes_equal_enumeration(first: int) -> None:
     assert all(seen[mode] for mode in ("on_demand", "reserved", "spot")), seen
 
 
+@pytest.mark.slow
 def test_medium_mixes_equal_highs() -> None:
     for seed, _, _, inst in islice(instances(3000, small=False), MEDIUM):
         best = highs_optimum(inst).objective
@@ -174,6 +175,7 @@ def test_medium_mixes_equal_highs() -> None:
         assert in_stages.objective == best, f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_whole_plans_of_mixes_are_accepted_and_beat_single_modes() -> None:
     """The bill of every mode passes the recheck, and no mode alone is below the plan."""
     seen: Counter[str] = Counter()
