@@ -42,7 +42,9 @@ def test_every_example_has_a_record() -> None:
     assert sorted(record) == EXAMPLES
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in ("cluster-32-nodes", "lora-70b") else n for n in EXAMPLES]
+)
 def test_example(name: str, catalog: Catalog) -> None:
     expected = json.loads(RECORD.read_text("utf-8"))[name]
     result = solved(name, catalog)

@@ -72,6 +72,7 @@ def has_plan(study: Study, loaded: LoadedProblem) -> bool:
     return result.cost is not None
 
 
+@pytest.mark.slow
 def test_conflicts_are_minimal_and_relaxations_feasible_on_random_problems() -> None:
     studies = infeasible_studies(COUNT)
     assert len(studies) == COUNT
@@ -155,6 +156,7 @@ def test_a_binding_limit_is_worth_what_solving_again_saves() -> None:
     assert "limits.budget.capex" not in {w.field for w in found.worth}
 
 
+@pytest.mark.slow
 def test_why_not_gives_the_best_plan_with_it_and_the_difference_by_category() -> None:
     study = study_of("power-capped-room")
     found = explained(study, "H200", "aws")

@@ -122,7 +122,7 @@ def with_wishes(inst: Instance, rng: random.Random, *, must: bool = False) -> tu
     return tuple(out)
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", [1, *(pytest.param(c, marks=pytest.mark.slow) for c in range(4) if c != 1)])
 def test_cp_sat_equals_enumeration_and_highs(chunk: int) -> None:
     """Random problems under a cap of some part of what all would cost."""
     seen: Counter[str] = Counter()
