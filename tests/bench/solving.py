@@ -21,7 +21,12 @@ from typing import Any
 from solver.instance import Instance
 
 ROOT = Path(__file__).parents[2]
-PORTFOLIOS = {"4x3x150": (4, 3, 150, 10), "5x6x500": (5, 6, 500, 30), "8x12x2000": (8, 12, 2000, 120)}
+PORTFOLIOS = {
+    "4x3x150": (4, 3, 150, 10),
+    "5x12x150": (5, 12, 150, 60),
+    "5x6x500": (5, 6, 500, 30),
+    "8x12x2000": (8, 12, 2000, 120),
+}
 MIXES = {"mix 4 types x 20 sizes": (4, 20), "mix 12 types x 40 sizes": (12, 40), "mix 40 types x 60 sizes": (40, 60)}
 MARKS = ("first_s", "percent_s", "proof_s")
 
