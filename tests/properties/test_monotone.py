@@ -195,6 +195,7 @@ def test_the_order_of_rows_of_the_whole_catalogue_is_of_no_consequence(name: str
     assert total(solved(loaded, shuffled(real_catalog(), 7))) == total(solved(loaded, real_catalog()))
 
 
+@pytest.mark.slow
 def test_plans_of_random_problems_are_accepted() -> None:
     """All objectives, with budgets, sites, jobs and several sizes: whatever is found, `verify` agrees."""
     plans = 0

@@ -154,6 +154,7 @@ def optimum(loaded: LoadedProblem) -> float:
     ],
     ids=["two works", "few watts"],
 )
+@pytest.mark.slow
 def test_builds_that_others_stand_in_for_change_no_optimum(
     loaded: LoadedProblem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

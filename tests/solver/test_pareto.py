@@ -110,6 +110,7 @@ def small_cases(count: int, *, one_period: bool) -> list[tuple[int, Explorer, se
 
 
 @pytest.mark.parametrize("one_period", [False, True], ids=["carbon", "power"])
+@pytest.mark.slow
 def test_fronts_equal_full_enumeration(one_period: bool) -> None:
     cases = small_cases(16, one_period=one_period)
     assert len(cases) == 16

@@ -166,6 +166,7 @@ def test_tampered_rooms_are_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.slow
 def test_all_solvers_agree_with_fabrics_racks_and_circuits(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.choice([1, 2, 3, 5, 9, 12])
@@ -198,6 +199,7 @@ CHAT = {
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.slow
 def test_reductions_lose_nothing(seed: int) -> None:
     """Pools left out for others that stand in for them, networks and all, never make a plan dearer."""
     rng = random.Random(seed)

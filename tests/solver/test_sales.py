@@ -82,6 +82,7 @@ def test_no_sale_counts_in_another_objective() -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
+@pytest.mark.slow
 def test_random_sales(seed: int) -> None:
     """Sales beside random small problems: rows over commitments, credits of any size, tight budgets."""
     inst = random_case(seed).instance()

@@ -145,6 +145,7 @@ def test_axes_follow_the_weights_where_none_are_named() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json", "csv"])
+@pytest.mark.slow
 def test_the_command_gives_the_ranking_in_every_form(form: str, tmp_path: Any) -> None:
     file = tmp_path / "p.json"
     file.write_text(json.dumps(PROBLEM), encoding="utf-8")

@@ -47,6 +47,7 @@ def test_cp_sat_equals_highs_with_and_without_beaten_candidates(chunk: int) -> N
     assert seen["feasible"] >= 2, seen
 
 
+@pytest.mark.slow
 def test_verify_accepts_the_plans() -> None:
     drawn = cases(80_000)
     done = 0

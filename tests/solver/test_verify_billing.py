@@ -170,6 +170,7 @@ def test_tampered_plans_are_refused(name: str) -> None:
     assert any(expected in said for said in wrong), wrong
 
 
+@pytest.mark.slow
 def test_the_mix_beats_its_single_modes_and_the_shared_machines_theirs() -> None:
     _, _, mix = case("mix")
     assert {a.billing for a in mix.single_modes} == {"on_demand", "reserved"}
