@@ -137,7 +137,7 @@ def test_growing_plans_under_random_terms_are_accepted_and_optimal() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", range(1))
 def test_growing_plans_under_random_terms_at_length(chunk: int) -> None:
     seen = look(931_000 + 1000 * chunk, 25)
     assert min(seen[name] for name in SEEN) >= 1, seen

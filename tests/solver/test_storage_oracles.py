@@ -20,7 +20,7 @@ from tests.oracle.highs import highs_optimum
 from tests.oracle.problems import Case
 
 PER_CHUNK = 6
-SLOW_CHUNKS = (1, 2, 3, 4, 5)
+SLOW_CHUNKS = (1, 2)
 
 
 def cases(first_seed: int) -> Iterator[tuple[str, Case, Instance, Instance]]:
