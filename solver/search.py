@@ -161,7 +161,8 @@ def _with_starts(built: PlanModel, values: Values) -> Values | None:
     if starts is None:
         whole = all(o in built.context.placed for o, _ in free)
         return values if whole else None
-    return replace(values, start=starts)
+    # A job that hires its machines freely has a start of no consequence; it keeps the one it has.
+    return replace(values, start={**values.start, **starts})
 
 
 def _run_once(

@@ -255,3 +255,14 @@ def test_a_tampered_schedule_is_refused(tamper: str) -> None:
         for w in result.workloads
     )
     assert verify(result.model_copy(update={"workloads": workloads}), loaded.problem, catalog) != []
+
+
+def test_every_start_has_a_value_whichever_option_is_chosen() -> None:
+    """Also of a job that hires freely beside an option with hours: hints and later models read all of them."""
+    hired = option(work=0, cost=1, cash=1, slots=0)
+    held = option(work=0, pooled=True, gpus=2, cost=200, cash=200, slots=2)
+    other = option(work=1, pooled=True, gpus=2, cost=1, cash=1, slots=2)
+    inst = week(slots=(2, 2), options=(hired, held, other))
+    _, values = values_of(inst)
+    assert values is not None
+    assert set(values.start) == {(0, 0), (1, 0)}
