@@ -25,11 +25,16 @@ from solver.bounding.relaxation import Cut, Relaxed, cut_in_integers, relax
 from solver.bounding.restrict import Part, restricted
 from solver.bounding.route import balanced
 from solver.constraints import total as total_of
+from solver.counts.cover import Cover
+from solver.counts.model import countable
+from solver.counts.search import improve_counts
+from solver.counts.start import held_for, trimmed
 from solver.improve import improve
 from solver.instance import Instance
 from solver.model import PlanModel, build_model
 from solver.plan import Status, StopReason
 from solver.search import PATIENCE, Found, Values, relative_gap, run
+from solver.settled import filled, settled
 
 Progress = Callable[[float | None, float | None], None]
 RELAX_SHARE = 0.3
@@ -40,6 +45,10 @@ IMPROVE_SHARE = 0.85
 TREE_ALONE_SHARE = 0.95
 FEW_COLUMNS = 60
 """With so many columns of nodes and fewer among the few pools the tree is what proves, and gets nearly all the time."""
+COUNTS_SHARE = 0.97
+"""By whose end the search over counts must be done."""
+EXTRA_POOLS = 4
+"""Pools beside those that the relaxation uses, and as many again, among which better plans are looked for."""
 SMALL_LOADS = 2_000
 """So many loads and fewer CP-SAT takes at once, without neighbourhoods."""
 LARGEST_LOADS = 40_000
@@ -128,10 +137,14 @@ def staged(inst: Instance, how: How) -> Found | None:
     relaxed = relax(lin, state.left(RELAX_SHARE), state.raise_bound, state.stopped)
     state.cuts = relaxed.cuts
     if relaxed.priced is not None and not state.over():
-        _rounded(state, lin, relaxed)
-        _blend(state, lin, relaxed)
-        _tree(state, lin, relaxed)
-        _improve(state, lin, relaxed)
+        if len(inst.periods) > 1 and countable(inst):
+            _trimmed(state, lin, relaxed)
+            _counts(state, lin, relaxed)
+        else:
+            _rounded(state, lin, relaxed)
+            _blend(state, lin, relaxed)
+            _tree(state, lin, relaxed)
+            _improve(state, lin, relaxed)
     if not state.over():
         _rest(state, lin, relaxed)
     return _found(state)
@@ -270,6 +283,36 @@ def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
         turn += 1
 
 
+def _trimmed(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """A first plan at once: the relaxation's replicas rounded up, less those that nothing needs."""
+    counts = trimmed(lin, Cover(state.inst), relaxed.load)
+    _plan_of(state, lin, held_for(lin, counts), counts)
+    if state.values is None:
+        _rounded(state, lin, relaxed)
+
+
+def _counts(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """Neighbourhoods of the incumbent over whole counts."""
+    if state.values is None or state.objective is None:
+        return
+    pools = _promising(state, relaxed, EXTRA_POOLS).tolist()
+    used = {state.inst.capacities[i].pool for i, n in state.values.commit.items() if n}
+    used |= {state.inst.capacities[i].pool for (i, _), n in state.values.hourly.items() if n}
+    improve_counts(
+        state.inst,
+        lin,
+        relaxed,
+        sorted({*pools, *used, *_option_pools(state.inst)}),
+        state.values,
+        step=state.step,
+        seed=state.how.seed,
+        threads=state.how.workers or 2,
+        left=lambda: state.left(COUNTS_SHARE),
+        over=state.over,
+        on_better=state.take,
+    )
+
+
 def _improve(state: _State, lin: Linear, relaxed: Relaxed) -> None:
     """Neighbourhoods of the incumbent, where the tree left a gap."""
     if state.over() or state.values is None or state.objective is None or relaxed.priced is None:
@@ -311,12 +354,40 @@ def _plan_of(state: _State, lin: Linear, hold: Floats, counts: Counts) -> float 
 
     The replica counts proposed are tried first; then the nodes alone are given.
     """
+    at_once = _at_once(state, lin, hold, counts)
+    if at_once is not None:
+        return at_once
     for replicas in (counts, {}) if counts else ({},):
         found, part = _fixed(state, lin, hold, replicas)
         if found.values is not None and found.objective is not None:
             state.take(found.objective, part.widened(found.values))
             return float(found.objective)
     return None
+
+
+def _at_once(state: _State, lin: Linear, hold: Floats, counts: Counts) -> float | None:
+    """Value of the plan with exactly these nodes and replicas and nothing else, where it is one."""
+    inst = state.inst
+    loads = balanced(inst, counts) if counts and not inst.gear and not inst.options else {}
+    if not loads:
+        return None
+    part = restricted(inst, np.unique(lin.hold_pool[hold > 0.5]).tolist())
+    way, kind = ({j: i for i, j in enumerate(x)} for x in (part.capacities, part.replicas))
+    if any(k not in kind for k, _ in counts):
+        return None
+    held = [(int(lin.hold_way[h]), int(lin.hold_period[h]), round(hold[h])) for h in np.flatnonzero(hold > 0.5)]
+    values = Values(
+        commit={way[i]: n for i, p, n in held if p < 0},
+        hourly={(way[i], p): n for i, p, n in held if p >= 0},
+        replicas={(kind[k], p): n for (k, p), n in counts.items()},
+        load={(kind[k], b, p): n for (k, b, p), n in loads.items()},
+        chosen={},
+    )
+    built = build_model(part.instance)
+    objective = settled(built, values)
+    if objective is not None:
+        state.take(objective, part.widened(filled(built, values)))
+    return objective
 
 
 def _fixed(state: _State, lin: Linear, hold: Floats, counts: Counts) -> tuple[Found, Part]:
