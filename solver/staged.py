@@ -107,6 +107,7 @@ class _State:
             self.how.on_progress(self.objective, self.bound)
 
     def take(self, objective: int, values: Values) -> None:
+        print("DBG", round(self.elapsed(), 1), objective, flush=True)
         if self.objective is None or objective < self.objective:
             self.objective, self.values = objective, values
             if self.first_s is None:

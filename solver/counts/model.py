@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -34,11 +35,29 @@ class CountsModel:
         self.cover = cover
         self.built: PlanModel = build_model(_projected(inst, cover))
         self.rows = [0] * len(inst.services)
+        self.lock = threading.Lock()
+        goal = self.built.model.proto.objective
+        self.cost: dict[int, int] = {}
+        for v, c in zip(goal.vars, goal.coeffs, strict=True):
+            self.cost[v] = self.cost.get(v, 0) + int(c)
         self.grow()
 
     @property
     def model(self) -> cp_model.CpModel:
         return self.built.model
+
+    def columns_of(self, period: int) -> list[int]:
+        """Variables of one load period, and the commitments."""
+        var = self.built.context.variables
+        mine = [x.index for x in var.commit.values()]
+        mine += [x.index for (_, p), x in var.hourly.items() if p == period]
+        return mine + [x.index for (_, p), x in var.replicas.items() if p == period]
+
+    def apart(self) -> bool:
+        """True where nothing but the commitments binds periods to one another, nor anything that is held beside nodes."""
+        inst = self.inst
+        limits = (inst.limit_capex, inst.limit_monthly, inst.limit_total)
+        return not (inst.gear or inst.rows or inst.options or inst.jobs or any(x is not None for x in limits))
 
     def grow(self) -> int:
         """Add the rows of all weights that are new; gives their number."""
@@ -111,6 +130,28 @@ class CountsModel:
         for o, x in var.used.items():
             out[x.index] = int(o in used)
         return out
+
+    def unserved(self, replicas: Mapping[tuple[int, int], float], period: int) -> bool:
+        """True where counts of one period break some row; its weights are kept, and the model grows."""
+        with self.lock:
+            found = False
+            for w in self.cover.works:
+                counts = {k: replicas.get((k, period), 0.0) for k in self.cover.kinds[w].tolist()}
+                y = self.cover.break_of(w, period, counts)
+                if y is not None:
+                    found = True
+                    self.cover.add(w, y)
+            if found:
+                self.grow()
+            return found
+
+    def objective(self, solution: list[int]) -> int:
+        """Objective of values of all variables."""
+        return round(sum(c * solution[v] for v, c in self.cost.items()) + self.model.proto.objective.offset)
+
+    def completed(self, solution: list[int]) -> list[int]:
+        """Values of all variables for those of nodes and replicas."""
+        return self.solution(self.values(solution))
 
     def values(self, solution: list[int]) -> Values:
         """Values of a solution, without loads."""

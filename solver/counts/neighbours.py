@@ -70,7 +70,7 @@ class Neighbours:
     ) -> None:
         inst, var = counts.inst, counts.built.context.variables
         self.counts, self.best, self.over, self.step = counts, solution, over, step
-        self.objective = self.cost(solution)
+        self.objective = counts.objective(solution)
         self._rng = random.Random(seed)
         self._lock = threading.Lock()
         rows = [(x.index, inst.capacities[i].pool, -1, -1) for i, x in var.commit.items()]
@@ -84,11 +84,6 @@ class Neighbours:
             Kind("pools", min(4, pools), pools),
             Kind("periods", min(2, periods), periods),
         ]
-
-    def cost(self, solution: list[int]) -> int:
-        """Objective of values of all variables."""
-        goal = self.counts.model.proto.objective
-        return round(sum(c * solution[v] for v, c in zip(goal.vars, goal.coeffs, strict=True)) + goal.offset)
 
     def run(
         self, threads: int, left: Callable[[], float], on_better: Callable[[int, list[int]], None] | None = None
@@ -158,7 +153,7 @@ class Neighbours:
         started = time.monotonic()
         found, closed = self._search(program, fixed, best, objective, each_s, left)
         with self._lock:
-            won = 0 if found is None else self.objective - self.cost(found)
+            won = 0 if found is None else self.objective - self.counts.objective(found)
             if found is not None and won > 0:
                 self.best, self.objective = found, self.objective - won
             kind.learn(max(0, won), time.monotonic() - started, closed)
@@ -174,17 +169,19 @@ class Neighbours:
         left: Callable[[], float],
     ) -> tuple[list[int] | None, bool]:
         """The best point of a neighbourhood that carries all demands, if it beats `objective`; whether it was searched to its end."""
+        program.fix({v: best[v] for v in fixed.tolist()})
         for _ in range(REPAIRS):
             if left() <= 0.05 or self.over():
                 break
-            proposal = program.search(fixed, best, objective - self.step, min(each_s, left()))
-            if proposal.solution is None or self.cost(proposal.solution) > objective - self.step:
-                return None, proposal.closed
+            answer = program.solve(min(each_s, left()), cutoff=objective - self.step)
+            solution = None if answer.values is None else [round(answer.values[v]) for v in range(len(best))]
+            if solution is None or self.counts.objective(solution) > objective - self.step:
+                return None, answer.closed
             var = self.counts.built.context.variables.replicas
-            replicas = {key: proposal.solution[x.index] for key, x in var.items()}
-            with self._lock:
+            replicas = {key: solution[x.index] for key, x in var.items()}
+            with self.counts.lock:
                 if not self.counts.broken(replicas):
-                    return proposal.solution, proposal.closed
+                    return solution, answer.closed
                 self.counts.grow()
                 program.grow()
         return None, False

@@ -11,6 +11,9 @@ from solver.bounding.linear import Linear
 from solver.bounding.relaxation import Relaxed
 from solver.bounding.restrict import Part, restricted
 from solver.bounding.route import balanced
+from numpy.typing import NDArray
+
+from solver.counts.commitments import Commitments
 from solver.counts.cover import Cover
 from solver.counts.model import CountsModel
 from solver.counts.neighbours import Neighbours
@@ -60,15 +63,25 @@ def improve_counts(
     counts = CountsModel(part.instance, cover)
     _relax(counts, left)
     exact = build_model(part.instance)
-    search = Neighbours(counts, counts.solution(known), seed=seed, over=over, step=step)
+    best = [counts.solution(known)]
 
     def better(objective: int, solution: list[int]) -> None:
+        best[0] = solution
         plan = with_loads(part, exact, counts.values(solution))
         found = settled(exact, plan) if plan is not None else None
         if plan is not None and found is not None:
             on_better(found, part.widened(filled(exact, plan)))
 
-    search.run(threads, left, better)
+    if counts.apart():
+        first = Commitments(counts, threads=threads, left=left, over=over, on_better=better)
+        first.run(_committed(part, lin, relaxed), counts.objective(best[0]))
+    Neighbours(counts, best[0], seed=seed, over=over, step=step).run(threads, left, better)
+
+
+def _committed(part: Part, lin: Linear, relaxed: Relaxed) -> NDArray[np.float64]:
+    """Nodes that the relaxation commits to, one number per commitment of the part."""
+    held = {int(i): float(n) for i, p, n in zip(lin.hold_way, lin.hold_period, relaxed.hold, strict=True) if p < 0}
+    return np.array([held.get(j, 0.0) for i, j in enumerate(part.capacities) if part.instance.capacities[i].commit])
 
 
 def with_loads(part: Part, exact: PlanModel, values: Values) -> Values | None:
@@ -101,7 +114,7 @@ def _relax(counts: CountsModel, left: Callable[[], float]) -> None:
     for _ in range(ROUNDS):
         if left() < ROUNDS_S:
             return
-        point = program.relaxed(ROUNDS_S)
+        point = program.relaxed(ROUNDS_S).values
         if point is None or counts.broken({key: point[x.index] for key, x in var.items()}, LOOSE) < FEW_BROKEN:
             return
         if not counts.grow():
