@@ -21,6 +21,8 @@ from solver.counts.program import Answer, Program
 EACH_S = 4.0
 """Longest search of one period [s]."""
 RELAX_S = 2.0
+SLACK = 0.002
+"""What all periods together may stay above their best, over the incumbent."""
 REPAIRS = 12
 ROUNDINGS = 24
 """Roundings of the relaxation whose own relaxation is looked at."""
@@ -174,13 +176,17 @@ class Commitments:
         answer = Answer(None, math.inf, -math.inf, False)
         for _ in range(REPAIRS):
             program.grow_safely()
-            answer = program.solve(min(EACH_S, max(0.05, self.left())), hint=self._hint(p, commit))
+            answer = program.solve(min(EACH_S, max(0.05, self.left())), slack=self._slack(), hint=self._hint(p, commit))
             if answer.values is None:
                 return answer
             replicas = self._replicas(p, answer.values)
             if not self.counts.unserved(replicas, p):
                 return answer
         return Answer(None, math.inf, answer.bound, False)
+
+    def _slack(self) -> float:
+        """What a period may stay above its best."""
+        return SLACK * (self.best or 0) / len(self.programs)
 
     def _hint(self, p: int, commit: Commit) -> Mapping[int, float] | None:
         known = self._hints.get(p)

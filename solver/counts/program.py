@@ -107,12 +107,15 @@ class Program:
         *,
         cutoff: float = math.inf,
         gap: float = 1e-3,
+        slack: float = 0.0,
         hint: Mapping[int, float] | None = None,
     ) -> Answer:
-        """Search for the best whole point no dearer than `cutoff`."""
+        """Search for the best whole point no dearer than `cutoff`; `gap` (relative) or `slack` (absolute) above it will do."""
         self._cutoff.upper_bound = (cutoff - self._offset) / self._scale
         parameters = mathopt.SolveParameters(
-            time_limit=datetime.timedelta(seconds=max(0.02, time_limit_s)), relative_gap_tolerance=gap
+            time_limit=datetime.timedelta(seconds=max(0.02, time_limit_s)),
+            relative_gap_tolerance=gap,
+            absolute_gap_tolerance=slack / self._scale,
         )
         extra = mathopt.ModelSolveParameters()
         if hint is not None:
