@@ -30,7 +30,7 @@ def settled(built: PlanModel, values: Values) -> int | None:
         (values.gear, var.gear),
     ):
         for key, x in mine.items():
-            count = int(given.get(key, 0))  # type: ignore[call-overload, arg-type]
+            count = int(given.get(key, 0))  # type: ignore[arg-type]
             domain = variables[x.index].domain
             if not domain[0] <= count <= domain[len(domain) - 1]:
                 return None

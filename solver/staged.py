@@ -27,8 +27,9 @@ from solver.bounding.route import balanced
 from solver.constraints import total as total_of
 from solver.counts.cover import Cover
 from solver.counts.model import countable
-from solver.counts.search import improve_counts
+from solver.counts.search import CountSearch, bound_counts
 from solver.counts.start import held_for, trimmed
+from solver.counts.unbeaten import unbeaten
 from solver.improve import improve
 from solver.instance import Instance
 from solver.model import PlanModel, build_model
@@ -45,10 +46,12 @@ IMPROVE_SHARE = 0.85
 TREE_ALONE_SHARE = 0.95
 FEW_COLUMNS = 60
 """With so many columns of nodes and fewer among the few pools the tree is what proves, and gets nearly all the time."""
-COUNTS_SHARE = 0.97
-"""By whose end the search over counts must be done."""
+COMMIT_SHARE, COUNTS_SHARE = 0.7, 0.96
+"""By whose end the search over commitments, and that over all counts, must be done."""
 EXTRA_POOLS = 4
 """Pools beside those that the relaxation uses, and as many again, among which better plans are looked for."""
+SMALL_COUNTS = 1_500
+"""With so many counts of replicas and fewer the whole model over counts is searched from the start."""
 SMALL_LOADS = 2_000
 """So many loads and fewer CP-SAT takes at once, without neighbourhoods."""
 LARGEST_LOADS = 40_000
@@ -86,6 +89,7 @@ class _State:
     step: int = 1
     size: tuple[int, int] = (0, 0)
     cuts: list[Cut] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def elapsed(self) -> float:
         return time.monotonic() - self.started
@@ -99,6 +103,10 @@ class _State:
     def raise_bound(self, bound: float) -> None:
         if not math.isfinite(bound):
             return
+        with self.lock:
+            self._raise(bound)
+
+    def _raise(self, bound: float) -> None:
         bound = math.ceil(bound / self.step - 1e-9) * self.step
         if self.objective is not None:
             bound = min(bound, self.objective)
@@ -107,12 +115,12 @@ class _State:
             self.how.on_progress(self.objective, self.bound)
 
     def take(self, objective: int, values: Values) -> None:
-        print("DBG", round(self.elapsed(), 1), objective, flush=True)
-        if self.objective is None or objective < self.objective:
-            self.objective, self.values = objective, values
-            if self.first_s is None:
-                self.first_s = self.elapsed()
-            self.how.on_progress(objective, self.bound if math.isfinite(self.bound) else None)
+        with self.lock:
+            if self.objective is None or objective < self.objective:
+                self.objective, self.values = objective, values
+                if self.first_s is None:
+                    self.first_s = self.elapsed()
+                self.how.on_progress(objective, self.bound if math.isfinite(self.bound) else None)
 
     def proved(self) -> bool:
         return self.objective is not None and self.bound >= self.objective
@@ -131,6 +139,15 @@ class _State:
 def staged(inst: Instance, how: How) -> Found | None:
     """Minimise an instance in stages; None where its objective is no sum over columns (then the plain search is all there is)."""
     started = time.monotonic()
+    part = restricted(inst, unbeaten(inst).tolist())
+    if len(part.pools) == len(inst.pools):
+        return _staged(inst, how, started)
+    found = _staged(part.instance, how, started)
+    return found if found is None or found.values is None else replace(found, values=part.widened(found.values))
+
+
+def _staged(inst: Instance, how: How, started: float) -> Found | None:
+    """Minimise an instance whose pools are worth looking at."""
     lin = linear(inst) if simple(inst) else None
     if lin is None:
         return None
@@ -138,7 +155,7 @@ def staged(inst: Instance, how: How) -> Found | None:
     relaxed = relax(lin, state.left(RELAX_SHARE), state.raise_bound, state.stopped)
     state.cuts = relaxed.cuts
     if relaxed.priced is not None and not state.over():
-        if len(inst.periods) > 1 and countable(inst):
+        if len(inst.periods) > 1 and countable(inst) and len(lin.load_kind) > SMALL_LOADS:
             _trimmed(state, lin, relaxed)
             _counts(state, lin, relaxed)
         else:
@@ -293,25 +310,65 @@ def _trimmed(state: _State, lin: Linear, relaxed: Relaxed) -> None:
 
 
 def _counts(state: _State, lin: Linear, relaxed: Relaxed) -> None:
-    """Neighbourhoods of the incumbent over whole counts."""
+    """Better plans over whole counts, and a bound beside the last of them."""
     if state.values is None or state.objective is None:
         return
+    threads = state.how.workers or 2
+    each = len(state.inst.services) * len(state.inst.periods)
+    # Where the whole is small HiGHS has something to say of it soon; else few pools and plans come first.
+    small = len(_usable(state, relaxed)) * each <= SMALL_COUNTS
     pools = _promising(state, relaxed, EXTRA_POOLS).tolist()
-    used = {state.inst.capacities[i].pool for i, n in state.values.commit.items() if n}
-    used |= {state.inst.capacities[i].pool for (i, _), n in state.values.hourly.items() if n}
-    improve_counts(
+    search = CountSearch(
         state.inst,
         lin,
         relaxed,
-        sorted({*pools, *used, *_option_pools(state.inst)}),
+        sorted({*pools, *_held(state), *_option_pools(state.inst)}),
         state.values,
-        step=state.step,
-        seed=state.how.seed,
-        threads=state.how.workers or 2,
-        left=lambda: state.left(COUNTS_SHARE),
+        left=state.left,
         over=state.over,
         on_better=state.take,
     )
+    faults: list[BaseException] = []
+
+    def bound() -> None:
+        try:
+            assert state.values is not None
+            pools = _usable(state, relaxed).tolist()
+            bound_counts(
+                state.inst,
+                lin,
+                relaxed,
+                pools,
+                state.values,
+                left=lambda: state.left(COUNTS_SHARE),
+                over=state.over,
+                on_bound=state.raise_bound,
+                on_better=state.take,
+            )
+        except BaseException as fault:  # handed on below
+            faults.append(fault)
+
+    beside = threading.Thread(target=bound, daemon=True)
+    if small:
+        beside.start()
+    search.commitments(max(1, threads - small), lambda: state.left(COMMIT_SHARE))
+    if not small and not state.over():
+        beside.start()
+    if not state.over():
+        share, several = COUNTS_SHARE, max(1, threads - 1)
+        search.neighbours(several, lambda: state.left(share), seed=state.how.seed, step=state.step)
+    if beside.is_alive():
+        beside.join()
+    if faults:
+        raise faults[0]
+
+
+def _held(state: _State) -> set[int]:
+    """Pools that the incumbent holds nodes of."""
+    if state.values is None:
+        return set()
+    held = {state.inst.capacities[i].pool for i, n in state.values.commit.items() if n}
+    return held | {state.inst.capacities[i].pool for (i, _), n in state.values.hourly.items() if n}
 
 
 def _improve(state: _State, lin: Linear, relaxed: Relaxed) -> None:

@@ -156,14 +156,16 @@ class Commitments:
             return False
         solution = [0] * len(self.counts.model.proto.variables)
         for answer in answers.values():
-            assert answer is not None and answer.values is not None
+            assert answer is not None
+            assert answer.values is not None
             for v, x in answer.values.items():
                 solution[v] = round(x)
         total = self.counts.objective(solution)
         if total >= self.best:
             return False
         for p, answer in answers.items():
-            assert answer is not None and answer.values is not None
+            assert answer is not None
+            assert answer.values is not None
             self._hints[p] = answer.values
         self.best = total
         self.on_better(total, self.counts.completed(solution))

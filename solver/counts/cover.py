@@ -39,7 +39,9 @@ class Cover:
 
     def __init__(self, inst: Instance) -> None:
         self.inst = inst
-        self.kinds = [np.array([k for k, r in enumerate(inst.replicas) if r.work == w]) for w in range(len(inst.services))]
+        self.kinds = [
+            np.array([k for k, r in enumerate(inst.replicas) if r.work == w]) for w in range(len(inst.services))
+        ]
         # The model counts in tens, see `solver.constraints.coverage`.
         self.rate = [
             np.array([[x // 10 for x in inst.replicas[k].rate] for k in kinds], float).reshape(len(kinds), -1)
@@ -85,7 +87,8 @@ class Cover:
         need = float(y @ self.need[w][:, period])
         if need <= 0:
             return None
-        return np.minimum(1.0, np.max(y * self.rate[w], axis=1) / need)
+        done: Floats = np.minimum(1.0, np.max(y * self.rate[w], axis=1) / need)
+        return done
 
     def break_of(self, w: int, period: int, counts: Mapping[int, float], slack: float = 1e-9) -> Floats | None:
         """Weights of a row that the counts of a service's replicas break the most; None where they carry the demand."""

@@ -190,4 +190,5 @@ def _projected(inst: Instance, cover: Cover) -> Instance:
 def _weights(cover: Cover, w: int) -> Floats:
     """Weights of all sizes, each by the fastest kind."""
     best: Floats = 1.0 / np.maximum(cover.rate[w].max(axis=0, initial=0.0), 1.0)
-    return best / best.max()
+    scaled: Floats = best / best.max()
+    return scaled

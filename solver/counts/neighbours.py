@@ -137,7 +137,8 @@ class Neighbours:
             return here | (self._period < 0) if kind.name == "periods" else here
         if kind.name == "works":
             some = self._rng.sample(range(len(inst.services)), min(size, len(inst.services)))
-            return np.isin(self._work, some) | (self._work < 0)
+            mine: Mask = np.isin(self._work, some) | (self._work < 0)
+            return mine
         used = sorted(set(self._pool[np.array(best)[self._index] > 0].tolist()))
         some = self._rng.sample(used, min(len(used), max(1, size // 2)))
         rest = sorted(set(range(len(inst.pools))) - set(some))

@@ -34,7 +34,9 @@ def trimmed(lin: Linear, cover: Cover, load: Floats) -> Counts:
                 counts = {k: n + 1 for k, n in counts.items()}
             idle = sorted(
                 (k for k, n in counts.items() for _ in range(n)),
-                key=lambda k: (busy[k, p] - np.floor(busy[k, p] - 1e-6)) / (price[inst.replicas[k].pool] * inst.replicas[k].gpus),
+                key=lambda k: (
+                    (busy[k, p] - np.floor(busy[k, p] - 1e-6)) / (price[inst.replicas[k].pool] * inst.replicas[k].gpus)
+                ),
             )
             for k in idle:
                 fewer = {**counts, k: counts[k] - 1}
