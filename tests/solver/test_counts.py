@@ -29,6 +29,17 @@ from solver.staged import How, staged
 from tests.bench.portfolios import portfolio
 
 
+def _small(works: int, periods: int, offers: int, seed: int) -> Instance:
+    """A portfolio of two request sizes, a quarter of which is wanted: CP-SAT proves it within a second or two."""
+    inst = portfolio(works, periods, offers, seed)
+    services = tuple(replace(s, demand=s.demand[:2]) for s in inst.services)
+    return replace(
+        inst,
+        services=services,
+        replicas=tuple(replace(r, rate=tuple(4 * x for x in r.rate[:2])) for r in inst.replicas),
+    )
+
+
 def _optimum(inst: Instance) -> int:
     found = run(build_model(inst), time_limit_s=60.0, gap=0.0, workers=2, seed=1, patience=1.0)
     assert found.status is Status.OPTIMAL
@@ -69,7 +80,7 @@ def test_rows_are_broken_where_loads_do_not_fit(seed: int, most: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_every_plan_keeps_every_row(seed: int) -> None:
     inst = portfolio(2, 2, 5, seed)
-    found = run(build_model(inst), time_limit_s=20.0, gap=0.02, workers=2, seed=1, patience=0.1)
+    found = run(build_model(inst), time_limit_s=20.0, gap=0.2, workers=2, seed=1, patience=0.01)
     assert found.values is not None
     model = CountsModel(inst, Cover(inst))
     assert model.broken(found.values.replicas) == 0
@@ -83,7 +94,7 @@ def test_every_plan_keeps_every_row(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_pools_that_are_beaten_change_no_optimum(seed: int) -> None:
-    inst = portfolio(1, 2, 9, seed)
+    inst = _small(1, 2, 9, seed)
     # Two pools the same, and one as good as two nodes of another.
     twin = replace(inst, pools=(*inst.pools, inst.pools[0]))
     twin = replace(
@@ -128,7 +139,7 @@ def test_a_commitment_of_some_stages_stands_in_for_no_longer_one() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_search_over_counts_finds_the_optimum_of_small_portfolios(seed: int) -> None:
-    inst = portfolio(2, 2, 5, seed)
+    inst = _small(2, 2, 5, seed)
     assert countable(inst)
     best = _optimum(inst)
     lin = linear(inst)
@@ -158,16 +169,15 @@ def test_search_over_counts_finds_the_optimum_of_small_portfolios(seed: int) -> 
     bounds: list[float] = []
 
     def left() -> float:
-        return 20.0 - (time.monotonic() - started)
+        return 30.0 - (time.monotonic() - started)
 
     pools = list(range(len(inst.pools)))
     search = CountSearch(
         inst, lin, relaxed, pools, start, left=left, over=lambda: False, on_better=lambda n, v: plans.append((n, v))
     )
     search.commitments(1, left)
-    search.neighbours(
-        1, lambda: min(left(), 2.0) if not plans or min(plans, key=lambda x: x[0])[0] > best else 0.0, seed=1, step=1
-    )
+    until = time.monotonic() + 2.0
+    search.neighbours(1, lambda: until - time.monotonic(), seed=1, step=1)
     bound_counts(
         inst, lin, relaxed, pools, start, left=left, over=lambda: False,
         on_bound=bounds.append, on_better=lambda n, v: plans.append((n, v)),
