@@ -30,12 +30,12 @@ from solver.counts.model import countable
 from solver.counts.search import CountSearch, bound_counts
 from solver.counts.start import held_for, trimmed
 from solver.counts.unbeaten import unbeaten
+from solver.fixed_values import filled, objective_of
 from solver.improve import improve
 from solver.instance import Instance
 from solver.model import PlanModel, build_model
 from solver.plan import Status, StopReason
 from solver.search import PATIENCE, Found, Values, relative_gap, run
-from solver.settled import filled, settled
 
 Progress = Callable[[float | None, float | None], None]
 RELAX_SHARE = 0.3
@@ -442,7 +442,7 @@ def _at_once(state: _State, lin: Linear, hold: Floats, counts: Counts) -> float 
         chosen={},
     )
     built = build_model(part.instance)
-    objective = settled(built, values)
+    objective = objective_of(built, values)
     if objective is not None:
         state.take(objective, part.widened(filled(built, values)))
     return objective

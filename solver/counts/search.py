@@ -17,10 +17,10 @@ from solver.counts.cover import Cover
 from solver.counts.model import CountsModel
 from solver.counts.neighbours import Neighbours
 from solver.counts.program import Program
+from solver.fixed_values import filled, objective_of
 from solver.instance import Instance
 from solver.model import PlanModel, build_model
 from solver.search import Values
-from solver.settled import filled, settled
 
 ROUNDS = 8
 """Times that the relaxation over counts is solved for rows that it breaks."""
@@ -137,7 +137,7 @@ def _hand_on(part: Part, exact: PlanModel, values: Values, take: Take) -> None:
     if mixed and not loads:
         return
     plan = replace(values, load=loads)
-    found = settled(exact, plan)
+    found = objective_of(exact, plan)
     if found is not None:
         take(found, part.widened(filled(exact, plan)))
 

@@ -20,11 +20,11 @@ from solver.counts.model import CountsModel, countable
 from solver.counts.search import CountSearch, bound_counts
 from solver.counts.start import held_for, trimmed
 from solver.counts.unbeaten import unbeaten
+from solver.fixed_values import objective_of
 from solver.instance import Capacity, Instance
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import run
-from solver.settled import settled
 from solver.staged import How, staged
 from tests.bench.portfolios import portfolio
 
@@ -152,8 +152,8 @@ def test_search_over_counts_finds_the_optimum_of_small_portfolios(seed: int) -> 
     plans: list[tuple[int, object]] = []
     started = time.monotonic()
     whole = build_model(inst)
+    from solver.fixed_values import filled
     from solver.search import Values
-    from solver.settled import filled
 
     start = Values(
         commit={int(i): round(n) for i, p, n in zip(lin.hold_way, lin.hold_period, hold, strict=True) if p < 0},
@@ -165,7 +165,7 @@ def test_search_over_counts_finds_the_optimum_of_small_portfolios(seed: int) -> 
         chosen={},
     )
     start = filled(whole, start)
-    assert settled(whole, start) == round(cost)
+    assert objective_of(whole, start) == round(cost)
     bounds: list[float] = []
 
     def left() -> float:
@@ -188,15 +188,15 @@ def test_search_over_counts_finds_the_optimum_of_small_portfolios(seed: int) -> 
     assert max(bounds) >= best * (1 - 1e-4)
 
 
-def test_settled_refuses_what_is_no_plan() -> None:
+def test_given_values_that_are_no_plan_are_refused() -> None:
     inst = portfolio(1, 2, 3, 2)
     built = build_model(inst)
     found = run(built, time_limit_s=20.0, gap=0.05, workers=2, seed=1, patience=0.1)
     assert found.values is not None
-    assert settled(built, found.values) == found.objective
+    assert objective_of(built, found.values) == found.objective
     key = next(k for k, n in found.values.replicas.items() if n)
-    assert settled(built, replace(found.values, replicas={**found.values.replicas, key: 0})) is None
-    assert settled(built, replace(found.values, load=dict.fromkeys(found.values.load, 0))) is None
+    assert objective_of(built, replace(found.values, replicas={**found.values.replicas, key: 0})) is None
+    assert objective_of(built, replace(found.values, load=dict.fromkeys(found.values.load, 0))) is None
 
 
 @pytest.mark.slow
@@ -207,7 +207,7 @@ def test_stages_use_counts_on_portfolios_of_many_loads() -> None:
     assert found.values is not None
     assert found.objective is not None
     assert found.bound is not None
-    assert settled(build_model(inst), found.values) == found.objective
+    assert objective_of(build_model(inst), found.values) == found.objective
     assert np.ceil(found.bound) <= found.objective
     assert found.gap is not None
     assert found.gap < 0.12

@@ -12,7 +12,7 @@ from solver.search import Values
 LONGEST_S = 5.0
 
 
-def settled(built: PlanModel, values: Values) -> int | None:
+def objective_of(built: PlanModel, values: Values) -> int | None:
     """Objective of a plan with all these values (missing ones are 0); None where there is none.
 
     Nodes, replicas, loads, options and gear are given; only helpers of the model (pools in use, highest months) are left to it,
