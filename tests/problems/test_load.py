@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from problems.issues import Issue
 from problems.load import MAX_BYTES, ProblemError, load_problem, load_text
@@ -577,3 +578,15 @@ def test_loading_stays_light() -> None:
     )
     root = HERE.parent.parent
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
+
+
+def test_defaults_made_without_validation_are_sound() -> None:
+    seen, todo = set(), [Problem, Serve, Batch, Finetune, Pretrain, Fixed]
+    while todo:
+        model = todo.pop()
+        for name, field in model.model_fields.items():
+            if isinstance(field.default, BaseModel) and (model, name) not in seen:
+                seen.add((model, name))
+                todo.append(type(field.default))
+                assert field.default == type(field.default)()
+    assert {(Problem, "limits"), (Problem, "policy"), (Serve, "slo")} <= seen
