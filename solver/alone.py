@@ -1,4 +1,4 @@
-"""How much a plan owes to mixing billing modes, and to sharing machines over time.
+"""How much a plan owes to mixing billing modes and types of accelerator, and to sharing machines over time.
 
 Every billing mode is asked to serve everything alone (what is owned or leased stays), and a plan whose jobs run in hours that others
 leave free is held against the same problem in which every job on held machines has them all month, or hires its own.
@@ -17,11 +17,10 @@ from solver.candidates.exclude import excluding
 from solver.candidates.leases import ON_DEMAND, TERM
 from solver.events import SolveOptions
 from solver.instance import Instance
-from solver.model import build_model
-from solver.plan import Alone, Result, Status
+from solver.plan import Alone, Result, SingleType, Status
 from solver.scaling import Scaled, scale
-from solver.search import Found, Values, run
-from solver.staged import How, staged
+from solver.search import Found, Values
+from solver.single_type import cheapest, single_type, types_used
 
 EACH_S = 5.0
 """Most that the search for one alternative may take [s]."""
@@ -31,10 +30,15 @@ GAP = 0.001
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the plan is held against: each billing mode alone (cheapest first), and no machine shared over time."""
+    """What the plan is held against: each billing mode alone (cheapest first), one type of accelerator, no machine shared over time."""
 
     single_modes: tuple[Alone, ...] = ()
     unshared: Alone | None = None
+    single_type: SingleType | None = None
+
+    def stated(self) -> dict[str, object]:
+        """Fields of the result."""
+        return {"single_modes": self.single_modes, "unshared": self.unshared, "single_type": self.single_type}
 
 
 def compared(
@@ -55,6 +59,10 @@ def compared(
     shares = shares_time(scaled.instance, values)
     asked = [*(modes if mixed else ()), *([None] if shares else ())]
     deadline = time.monotonic() + time_limit
+    of_one_type = None
+    if len(types_used(scaled.instance, values)) > 1 and not (stop is not None and stop.is_set()):
+        limit = min(EACH_S, time_limit / 2)
+        of_one_type = single_type(found, catalog, result.objective, limit, options, stop)
     out: list[Alone] = []
     unshared = None
     for number, mode in enumerate(asked):
@@ -62,7 +70,7 @@ def compared(
             break
         left = min(EACH_S, (deadline - time.monotonic()) / (len(asked) - number))
         if mode is None:
-            search = _cheapest(without_sharing(scaled.instance), left, options, stop)
+            search = cheapest(without_sharing(scaled.instance), left, GAP, options, stop)
             unshared = _alone("unshared", search, result)
             continue
         small = reduced(excluding(found, frozenset(("billing", m) for m in modes if m != mode)))
@@ -70,8 +78,10 @@ def compared(
             because = f"cannot serve {', '.join(small.unserved)}"
             out.append(Alone(billing=mode, total=None, bound=None, saving=None, proved=True, because=because))
             continue
-        out.append(_alone(mode, _cheapest(scale(small, catalog).instance, left, options, stop), result))
-    return Comparison(tuple(sorted(out, key=lambda a: (a.total is None, a.total or 0, a.billing))), unshared)
+        out.append(_alone(mode, cheapest(scale(small, catalog).instance, left, GAP, options, stop), result))
+    return Comparison(
+        tuple(sorted(out, key=lambda a: (a.total is None, a.total or 0, a.billing))), unshared, of_one_type
+    )
 
 
 def modes_of(found: Candidates) -> list[str]:
@@ -96,14 +106,6 @@ def shares_time(inst: Instance, values: Values) -> bool:
 def without_sharing(inst: Instance) -> Instance:
     """The same problem with every job that runs on held machines taking them all month."""
     return replace(inst, options=tuple(replace(o, slots=0) if o.pooled else o for o in inst.options))
-
-
-def _cheapest(inst: Instance, time_s: float, options: SolveOptions, stop: threading.Event | None) -> Found:
-    limit = max(0.2, time_s)
-    found = staged(inst, How(limit, GAP, options.workers, options.seed, stop=stop))
-    if found is not None:
-        return found
-    return run(build_model(inst), time_limit_s=limit, gap=GAP, workers=options.workers, seed=options.seed, stop=stop)
 
 
 def _alone(name: str, search: Found, result: Result) -> Alone:
