@@ -24,6 +24,8 @@ from solver.single_type import cheapest, single_type, types_used
 
 EACH_S = 5.0
 """Most that the search for one alternative may take [s]."""
+TYPES_S = 10.0
+"""Most that the search for the best single type of accelerator may take [s]."""
 GAP = 0.001
 """Gap at which an alternative counts as found; what is stated of it is its bound."""
 
@@ -61,8 +63,8 @@ def compared(
     deadline = time.monotonic() + time_limit
     of_one_type = None
     if len(types_used(scaled.instance, values)) > 1 and not (stop is not None and stop.is_set()):
-        limit = min(EACH_S, time_limit / 2)
-        of_one_type = single_type(found, catalog, result.objective, limit, options, stop)
+        limit = min(TYPES_S, time_limit / 2)
+        of_one_type = single_type(found, catalog, result, limit, options, stop)
     out: list[Alone] = []
     unshared = None
     for number, mode in enumerate(asked):

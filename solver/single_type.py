@@ -16,6 +16,7 @@ from decimal import Decimal
 
 from catalogs.catalog import Catalog
 from catalogs.labels import NONE
+from solver.blend import has_mixes
 from solver.bounding.beyond import beyond
 from solver.bounding.linear import linear
 from solver.bounding.relaxation import relax
@@ -23,17 +24,20 @@ from solver.bounding.restrict import restricted
 from solver.candidates import Candidates, reduced
 from solver.candidates.leases import lease_number
 from solver.events import SolveOptions
+from solver.focus import focused
 from solver.instance import Instance
 from solver.model import build_model
-from solver.plan import SingleType, Status
+from solver.plan import Result, SingleType, Status
 from solver.scaling import scale
 from solver.search import Found, Values, run
 from solver.staged import How, simple, staged
 
 BOUND_S = 0.5
 """Most that the bound of one type may take [s]."""
+LEAST_S = 0.2
+"""A search gets so much time at least [s]."""
 BOUNDS_SHARE = 0.5
-"""Share of the time in which bounds must be known; types without one come first."""
+"""Share of the time in which bounds must be known; the others are not looked for."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +56,28 @@ class Best:
 def single_type(
     found: Candidates,
     catalog: Catalog,
-    own: float,
+    own: Result,
     time_limit: float,
     options: SolveOptions,
     stop: threading.Event | None,
 ) -> SingleType:
-    """Compare a plan that costs `own` with the cheapest one of a single type of accelerator."""
+    """Compare a plan with the cheapest one of a single type of accelerator."""
     deadline = time.monotonic() + time_limit
     inst = scale(reduced(found, within_accelerator=True), catalog).instance
-    best = best_type(inst, deadline - time.monotonic(), options, stop)
+    floor = -math.inf if own.bound is None else own.bound * 100
+    best = best_type(inst, deadline - time.monotonic(), options, stop, floor)
     if best.bound is None:
         because = "keeps the limits" if best.types else "can do all the work"
         return _none(best.types, True, f"no single type {because}")
     if best.objective is None:
         return _none(best.types, False, "none was found in its share of the time")
-    bound = best.bound / 100 if math.isfinite(best.bound) else None
+    bound, cost = best.bound / 100 if math.isfinite(best.bound) else None, own.objective or 0.0
     return SingleType(
         accelerator=best.accelerator,
         types=best.types,
         total=Decimal(best.objective) / 100,
         bound=None if bound is None else round(bound, 2),
-        saving=0.0 if bound is None or bound <= own else round(1 - own / bound, 6),
+        saving=0.0 if bound is None or bound <= cost else round(1 - cost / bound, 6),
         proved=best.bound >= best.objective,
     )
 
@@ -83,8 +88,17 @@ def _none(types: int, proved: bool, because: str) -> SingleType:
     )
 
 
-def best_type(inst: Instance, time_limit: float, options: SolveOptions, stop: threading.Event | None = None) -> Best:
-    """Find the type of accelerator that does everything for the least money; exact where time allows."""
+def best_type(
+    inst: Instance,
+    time_limit: float,
+    options: SolveOptions,
+    stop: threading.Event | None = None,
+    floor: float = -math.inf,
+) -> Best:
+    """Find the type of accelerator that does everything for the least money; exact where time allows.
+
+    `floor` : what no plan costs less than, whatever its types.
+    """
     deadline = time.monotonic() + time_limit
 
     def left(share: float = 1.0) -> float:
@@ -94,16 +108,19 @@ def best_type(inst: Instance, time_limit: float, options: SolveOptions, stop: th
     able = [(name, only) for name, only in alone(inst) if serves_all(only)]
     bounds = []
     for _, only in able:
-        bounds.append(lower_bound(only, min(BOUND_S, left(BOUNDS_SHARE))) if left(BOUNDS_SHARE) > 0 else -math.inf)
+        bounds.append(lower_bound(only, min(BOUND_S, left(BOUNDS_SHARE))) if left(BOUNDS_SHARE) > 0 else None)
     best = Best(len(able))
     open_bounds: list[float] = []
-    for bound, (name, only) in sorted(zip(bounds, able, strict=True), key=lambda x: x[0]):
+    # Types of which the relaxation says nothing most often have no plan at all: they come last.
+    for known, (name, only) in sorted(zip(bounds, able, strict=True), key=lambda x: math.inf if x[0] is None else x[0]):
+        bound = floor if known is None else max(floor, known)
         if best.objective is not None and bound >= best.objective:
-            break
+            continue
         if left() <= 0:
             open_bounds.append(bound)
             continue
-        found = cheapest(only, left(), 0.0, options, stop)
+        search = plain_search if known is None and not has_mixes(only) else cheapest
+        found = search(only, left(), 0.0, options, stop)
         if found.status is Status.INFEASIBLE:
             continue
         open_bounds.append(bound if found.bound is None else max(bound, found.bound))
@@ -161,19 +178,29 @@ def serves_all(inst: Instance) -> bool:
     )
 
 
-def lower_bound(inst: Instance, time_s: float) -> float:
-    """What no plan of an instance is below, from its linear relaxation; -inf where that says nothing in time."""
-    lin = linear(inst) if simple(inst) else None
+def lower_bound(inst: Instance, time_s: float) -> float | None:
+    """What no plan of an instance is below, from its linear relaxation; None where that says nothing in time."""
+    lin = linear(inst) if has_mixes(inst) and simple(inst) else None
     if lin is not None:
-        return relax(lin, time_s).bound
+        bound = relax(lin, time_s).bound
+        return math.ceil(bound - 1e-6) if math.isfinite(bound) else None
     extra = beyond(build_model(inst), time_s)
-    return -math.inf if extra is None else extra.bound
+    return None if extra is None else math.ceil(extra.bound - 1e-6)
 
 
 def cheapest(inst: Instance, time_s: float, gap: float, options: SolveOptions, stop: threading.Event | None) -> Found:
     """Minimise an instance whose plan nobody sees: its objective and bound are all that is wanted."""
-    limit = max(0.2, time_s)
-    found = staged(inst, How(limit, gap, options.workers, options.seed, stop=stop))
+    how = How(max(LEAST_S, time_s), gap, options.workers, options.seed, stop=stop)
+    found = staged(inst, how) if has_mixes(inst) else None
     if found is not None:
         return found
+    in_focus = focused(inst, how)
+    return plain_search(inst, time_s, gap, options, stop) if in_focus is None else in_focus.found
+
+
+def plain_search(
+    inst: Instance, time_s: float, gap: float, options: SolveOptions, stop: threading.Event | None
+) -> Found:
+    """Minimise an instance by CP-SAT at once."""
+    limit = max(LEAST_S, time_s)
     return run(build_model(inst), time_limit_s=limit, gap=gap, workers=options.workers, seed=options.seed, stop=stop)
