@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from catalogs.catalog import Catalog
-from solver.candidates import Candidates, reduced
-from solver.candidates.exclude import excluding
+from solver.candidates import Candidates
 from solver.candidates.leases import ON_DEMAND, TERM
 from solver.events import SolveOptions
 from solver.instance import Instance
 from solver.plan import Alone, Result, SingleType, Status
 from solver.scaling import Scaled, scale
 from solver.search import Found, Values
+from solver.single_modes import each_alone, modes_of
 from solver.single_type import cheapest, single_type, types_used
 
 EACH_S = 5.0
@@ -59,39 +59,33 @@ def compared(
     modes = modes_of(found)
     mixed = len(used_modes(result)) > 1 and len(modes) > 1
     shares = shares_time(scaled.instance, values)
-    asked = [*(modes if mixed else ()), *([None] if shares else ())]
     deadline = time.monotonic() + time_limit
+
+    def stopped() -> bool:
+        return stop is not None and stop.is_set()
+
     of_one_type = None
-    if len(types_used(scaled.instance, values)) > 1 and not (stop is not None and stop.is_set()):
+    if len(types_used(scaled.instance, values)) > 1 and not stopped():
         limit = min(TYPES_S, time_limit / 2)
         of_one_type = single_type(found, catalog, result, limit, options, stop)
     out: list[Alone] = []
-    unshared = None
-    for number, mode in enumerate(asked):
-        if stop is not None and stop.is_set():
-            break
-        left = min(EACH_S, (deadline - time.monotonic()) / (len(asked) - number))
-        if mode is None:
-            search = cheapest(without_sharing(scaled.instance), left, GAP, options, stop)
-            unshared = _alone("unshared", search, result)
-            continue
-        small = reduced(excluding(found, frozenset(("billing", m) for m in modes if m != mode)))
+    left = deadline - time.monotonic()
+    for mode, small, share in each_alone(found, modes if mixed else (), left, stop, later=int(shares)):
         if small.unserved:
             because = f"cannot serve {', '.join(small.unserved)}"
             out.append(Alone(billing=mode, total=None, bound=None, saving=None, proved=True, because=because))
             continue
-        out.append(_alone(mode, cheapest(scale(small, catalog).instance, left, GAP, options, stop), result))
+        search = cheapest(scale(small, catalog).instance, min(EACH_S, share), GAP, options, stop)
+        out.append(_alone(mode, search, result))
+    unshared = None
+    if shares and not stopped():
+        apart = without_sharing(scaled.instance)
+        unshared = _alone(
+            "unshared", cheapest(apart, min(EACH_S, deadline - time.monotonic()), GAP, options, stop), result
+        )
     return Comparison(
         tuple(sorted(out, key=lambda a: (a.total is None, a.total or 0, a.billing))), unshared, of_one_type
     )
-
-
-def modes_of(found: Candidates) -> list[str]:
-    """Billing modes that something could be had under; what is owned or leased already is there in any case."""
-    modes = set(found.capacity["billing"]) if found.capacity.height else set()
-    if found.options.height:
-        modes |= set(found.options["billing"]) - {"held"}
-    return sorted(mode for mode in modes - {"owned"} if not mode.startswith((TERM, ON_DEMAND)))
 
 
 def used_modes(result: Result) -> set[str]:
