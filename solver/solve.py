@@ -140,7 +140,7 @@ def solve(
         values = (final or search).values
         assert values is not None
         held = compared(found, catalog, scaled, values, result, TIE_SHARE * time_limit, options, stop)
-        result = result.model_copy(update={"single_modes": held.single_modes, "unshared": held.unshared})
+        result = result.model_copy(update=held.stated())
     tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
     return result
 

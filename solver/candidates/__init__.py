@@ -181,7 +181,12 @@ def _job(
 
 
 def reduced(
-    found: Candidates, without_accelerator: str | None = None, *, prune: bool = True, axes: Sequence[str] = ()
+    found: Candidates,
+    without_accelerator: str | None = None,
+    *,
+    prune: bool = True,
+    axes: Sequence[str] = (),
+    within_accelerator: bool = False,
 ) -> Candidates:
     """Candidates without rows that another beats (exact), after leaving out one accelerator where asked.
 
@@ -193,6 +198,8 @@ def reduced(
         False keeps dominated rows (for tests that compare).
     axes : sequence of str
         What is counted beside money and the problem's objective (fronts): a row only falls to one no worse in any of it.
+    within_accelerator : bool
+        A row only falls to one of the same accelerator, so that each accelerator keeps all that it may do best.
     """
     pools, replicas, options = found.pools, found.replicas, found.options
     if without_accelerator is not None:
@@ -221,9 +228,11 @@ def reduced(
                 options = with_risk(options, pools)
             if "operations" in extra:
                 options = with_operations(options, pools)
-            if charged_by_provider(found.problem):
+            apart = ["provider"] * charged_by_provider(found.problem) + ["accelerator"] * within_accelerator
+            if apart:
+                together = pl.concat_str(*(pl.col(c).fill_null("") for c in apart), separator="\n")
                 options = options.drop("apart", strict=False).join(
-                    pools.select("pool", apart="provider"), on="pool", how="left"
+                    pools.select("pool", apart=together), on="pool", how="left"
                 )
             if data:
                 options = with_data_columns(options, pools, data)
@@ -249,7 +258,14 @@ def reduced(
             pooled,
             [*extra, *more],
             [w.name for w in services if w.nodes_to_lose or w.availability is not None],
-            list(dict.fromkeys(column for w in services for apart in w.spread for column in APART[apart])),
+            list(
+                dict.fromkeys(
+                    [
+                        *(column for w in services for apart in w.spread for column in APART[apart]),
+                        *["accelerator"] * within_accelerator,
+                    ]
+                )
+            ),
             any(w.availability is not None for w in services),
         ).implode()
         replicas = replicas if replicas.is_empty() else replicas.filter(~pl.col("pool").is_in(lost))
