@@ -10,6 +10,7 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from solver.plan import Item
+from solver.verify_boxes import boxes_w, drives_w, is_box
 
 CABLES = ("links", "trunk")
 """Parts of a fabric that draw nothing."""
@@ -55,26 +56,11 @@ def is_bought(item: Item) -> bool:
     return item.gear is not None and item.billing == "purchase"
 
 
-def storage_key(key: str, catalog: Catalog) -> tuple[str, str, dict[str, Any]] | None:
-    """Kind of place (site or cloud), place and catalogue row that the key of a storage tier names; None for other keys."""
-    kind, _, rest = key.partition(" ")
-    if kind not in ("site", "cloud"):
-        return None
-    for row in catalog.storage.iter_rows(named=True):
-        if rest.endswith(f"/{row['storage']}"):
-            return kind, rest.removesuffix(f"/{row['storage']}"), row
-    return None
-
-
 def storage_w(item: Item, catalog: Catalog) -> float:
-    """Nameplate of bought storage, 0 for other lines [W]."""
-    named = storage_key(item.gear or "", catalog) if item.kind == "storage" and is_bought(item) else None
-    if named is None:
+    """Nameplate of bought storage, its drives or its boxes; 0 for other lines [W]."""
+    if item.kind != "storage" or not is_bought(item):
         return 0.0
-    row = named[2]
-    usual = "flash_storage_w_per_tb" if row["class"] == "parallel_fs" else "hdd_storage_w_per_tb"
-    each = catalog.assumption(usual) if row["power_w"] is None else row["power_w"]
-    return float(each) * item.quantity
+    return boxes_w(item, catalog) if is_box(item) else drives_w(item, catalog)
 
 
 def gear_w(item: Item, catalog: Catalog) -> float:
