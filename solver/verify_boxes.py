@@ -165,3 +165,9 @@ def box_usd(item: Item, catalog: Catalog) -> float | None:
     if known is None or item.item != known[1].box["box"]:
         return None
     return float(known[1].box["price_usd"]) if known[1].paid_apart else 0.0
+
+
+def box_ports(item: Item, catalog: Catalog) -> tuple[str | None, int]:
+    """Network of one box of a line and how many of its ports it takes."""
+    known = _known(item, catalog)
+    return (None, 0) if known is None else (known[1].box["network"], int(known[1].box["ports"] or 0))

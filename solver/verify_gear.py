@@ -11,6 +11,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from solver.plan import Item
 from solver.verify_boxes import boxes_w, drives_w, is_box
+from solver.verify_storage_network import storage_line, switch_w
 
 CABLES = ("links", "trunk")
 """Parts of a fabric that draw nothing."""
@@ -67,7 +68,7 @@ def gear_w(item: Item, catalog: Catalog) -> float:
     """Nameplate behind a line of gear by the catalogue's figures, 0 for other lines [W]."""
     line = fabric_line(item)
     if line is None:
-        return storage_w(item, catalog)
+        return storage_w(item, catalog) if storage_line(item) is None else switch_w(item, catalog)
     if not is_bought(item) or line.tier in CABLES:
         return 0.0
     row = network_row(catalog, line.network)
@@ -75,8 +76,10 @@ def gear_w(item: Item, catalog: Catalog) -> float:
 
 
 def box_count(item: Item) -> int:
-    """Boxes of a line of gear that stand in racks."""
-    line = fabric_line(item)
+    """Switches of a line of gear that stand in racks."""
+    line, stored = fabric_line(item), storage_line(item)
+    if stored is not None:
+        return round(item.quantity) if stored.role == "switch" else 0
     return 0 if line is None or line.tier in CABLES else round(item.quantity)
 
 

@@ -13,6 +13,7 @@ from solver.candidates.gear import GearContext, GearOption, Made
 from solver.candidates.storage_boxes import SPEED, Box
 from solver.candidates.storage_keys import boxes_key
 from solver.candidates.storage_needs import DataNeed
+from solver.candidates.storage_network import Held, network_rows
 from solver.candidates.storage_place import Loads, Placing, Prices, drive_rows
 from solver.candidates.storage_tiers import Tier, egress_prices, open_providers, open_site, storage_tiers
 from solver.candidates.storage_use import Book, Sum, gear, plus, times, uses
@@ -41,9 +42,8 @@ def storage_gear(context: GearContext) -> Made:
     for name, use in using.items():
         drive_rows(book, use, placings[name])
     draw = catalog.assumption("host_draw_share")
-    for load in loads.values():
-        if load.users:
-            _tier(book, load, draw)
+    boxes = [held for load in loads.values() if load.users and (held := _tier(book, load, draw)) is not None]
+    network_rows(book, boxes)
     return list(book.options.values()), book.rules
 
 
@@ -71,7 +71,7 @@ def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[s
     return tuple(c for c in one if c in other)
 
 
-def _tier(book: Book, load: Loads, draw: float) -> None:
+def _tier(book: Book, load: Loads, draw: float) -> Held | None:
     """The units of one tier, what they hold, and the boxes they stand in."""
     tier = load.tier
     most = load.units + tier.least_units
@@ -106,13 +106,15 @@ def _tier(book: Book, load: Loads, draw: float) -> None:
     ):
         _speed(book, asked, units, grows, None if fixed is None else math.floor(fixed * SPEED + 1e-6))
     _speed(book, load.iops, units, tier.unit_iops, None if tier.iops is None else math.floor(tier.iops))
-    if tier.box is not None:
-        _boxes(book, load, tier.box, units, most, draw)
+    if tier.box is None or tier.site is None:
+        return None
+    return _boxes(book, load, tier.box, units, most, draw)
 
 
-def _boxes(book: Book, load: Loads, box: Box, units: str, most: int, draw: float) -> None:
+def _boxes(book: Book, load: Loads, box: Box, units: str, most: int, draw: float) -> Held:
     """Boxes with a place for every unit, and quick enough for all that lies on the tier: B >= units / k, B >= asked / v."""
     tier = load.tier
+    most = math.ceil(most / box.units) + load.boxes
     key = book.hold(
         GearOption(
             key=boxes_key(tier),
@@ -120,7 +122,7 @@ def _boxes(book: Book, load: Loads, box: Box, units: str, most: int, draw: float
             item=box.name,
             site=tier.site,
             place=tier.place_name,
-            max_count=math.ceil(most / box.units) + load.boxes,
+            max_count=most,
             price=box.price,
             it_w=box.watts,
             draw_w=box.watts * draw,
@@ -136,6 +138,7 @@ def _boxes(book: Book, load: Loads, box: Box, units: str, most: int, draw: float
     for asked, each in ((load.read, box.read), (load.write, box.write)):
         if any(asked.values()):
             book.row(asked, gear(key, -each), high=0)
+    return Held(key, tier.place_name, box, most)
 
 
 def _speed(book: Book, asked: Sum, units: str, grows: int, fixed: int | None) -> None:
