@@ -171,7 +171,7 @@ def box_of_tb(system: System, usd: float, system_w: float | None) -> Box:
 
 
 def _box(box: dict[str, Any], units: int, watts: float, drives_w: float, price: float, *, free: bool = False) -> Box:
-    parts = [f"{box['drive_bays']} x drive bay"]
+    parts = [f"{box['rack_units']:g}U high", f"{box['drive_bays']} x drive bay"]
     if box["network"] is not None:
         parts.append(f"{box['ports']} x port {box['network']}")
     if free:
