@@ -13,6 +13,9 @@ import pytest
 from catalogs.catalog import Catalog
 from solver.model import build_model
 from solver.plan import Item, Result
+from solver.report.export import item_records
+from solver.report.page import View
+from solver.report.text import render_result
 from solver.search import run
 from solver.solve import solve
 from solver.verify import verify
@@ -266,3 +269,19 @@ def random_room(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.5:
         room["circuits"] = [{"volts": 400, "amps": rng.choice([16, 32]), "count": rng.randint(1, 4)}]
     return with_data(data, **room)
+
+
+# --- on the page ----------------------------------------------------------------------------------------------
+
+
+def test_pages_and_exports_list_boxes() -> None:
+    result = plan(tiers(DISKS), "1PB", racks={"count": 2, "power": "30kW"}, circuits=["400V 63A x4"])
+    english = render_result(result, View(width=160))
+    for text in ("in 2 x HDD-4U60-server", "60 x drive bay", "4U high", "place for storage of up to 830 W and 4U"):
+        assert text in english
+    chinese = render_result(result, View(width=160, lang="zh"))
+    for text in ("装于 2 台 HDD-4U60-server", "60 个盘位", "高 4U", "个存储位，每个至多 830 W、4U"):
+        assert text in chinese
+    records = {r["item"]: r for r in item_records(result) if r["billing"] == "purchase"}
+    assert records["HDD-4U60-server"]["parts"] == "4U high; 60 x drive bay; 2 x port 100GbE"
+    assert records["storage switch, SN2700/SN3700C 32x100G"]["quantity"] == 1
