@@ -28,6 +28,12 @@ class Made:
     drive: dict[str, Any]
     kept: float
     paid_apart: bool
+    confidence: str
+
+    def surely(self, price: str) -> str:
+        """How sure a price is, with that of the boxes where they are paid apart."""
+        both = (price, self.confidence, self.box["confidence"]) if self.paid_apart else (price,)
+        return min(both, key=TRUST.index)
 
     @property
     def usable_tb(self) -> float:
@@ -93,8 +99,7 @@ def made_of(row: dict[str, Any], catalog: Catalog) -> Made | None:
     drive = _row(catalog.storage, "storage", system["drive"])
     if box is None or drive is None or None in (box["power_w"], drive["power_w"], drive["capacity_tb"]):
         return None
-    apart = not system["boxes_in_price"]
-    return None if apart and box["price_usd"] is None else Made(box, drive, system["data_share"], apart)
+    return Made(box, drive, system["data_share"], not system["boxes_in_price"], system["confidence"])
 
 
 def _row(table: pl.DataFrame, column: str, name: str) -> dict[str, Any] | None:
@@ -164,7 +169,8 @@ def box_usd(item: Item, catalog: Catalog) -> float | None:
     known = _known(item, catalog)
     if known is None or item.item != known[1].box["box"]:
         return None
-    return float(known[1].box["price_usd"]) if known[1].paid_apart else 0.0
+    usd = known[1].box["price_usd"] if known[1].paid_apart else 0.0
+    return None if usd is None else float(usd)
 
 
 def box_ports(item: Item, catalog: Catalog) -> tuple[str | None, int]:

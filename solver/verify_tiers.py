@@ -61,7 +61,8 @@ class TierRow:
         wrong, limits = [], problem.limits
         if self.row["class"] not in KINDS:
             wrong.append(f"{self.name}: not a tier that can be held by itself")
-        if RANK.index(self.row["confidence"]) < RANK.index(problem.policy.min_confidence):
+        sure = self.row["confidence"] if self.made is None else self.made.surely(self.row["confidence"])
+        if RANK.index(sure) < RANK.index(problem.policy.min_confidence):
             wrong.append(f"{self.name}: price less sure than {problem.policy.min_confidence}")
         modes = problem.billing_modes
         if (self.own and "purchase" not in modes) or (not self.own and not modes & {"on_demand", "subscription"}):

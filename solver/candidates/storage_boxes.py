@@ -63,6 +63,12 @@ class System:
     drives_w: float
     tb_w: float
     boxes_in_price: bool
+    confidence: str
+
+    def can_be_paid(self, least: str) -> bool:
+        """Whether its boxes have a price that is sure enough, or need none."""
+        known = self.box["price_usd"] is not None
+        return self.boxes_in_price or (known and CONFIDENCES.index(self.confidence) >= CONFIDENCES.index(least))
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,7 @@ def system_of(tier: dict[str, Any], catalog: Catalog) -> System | None:
     """What a system sold by the TB is made of: its own row, else that of its class; None where neither is known."""
     rows = {(r["kind"], r["system"]): r for r in _rows(catalog)}
     row = rows.get(("tier", tier["storage"])) or rows.get(("class", tier["class"]))
-    if row is None or (row["made"]["price_usd"] is None and not row["boxes_in_price"]):
+    if row is None:
         return None
     usable = row["drive_tb"] * row["data_share"]
     return System(
@@ -122,6 +128,7 @@ def system_of(tier: dict[str, Any], catalog: Catalog) -> System | None:
         drives_w=row["made"]["drive_bays"] * row["drive_w"],
         tb_w=row["drive_w"] / usable,
         boxes_in_price=row["boxes_in_price"],
+        confidence=min(row["confidence"], row["made"]["confidence"], key=CONFIDENCES.index),
     )
 
 

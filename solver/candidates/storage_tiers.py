@@ -15,7 +15,16 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Problem, Site
 from solver.candidates.frames import fx_rates
-from solver.candidates.storage_boxes import SPEED, Box, DrivePool, box_of_drives, box_of_tb, drive_pools, system_of
+from solver.candidates.storage_boxes import (
+    SPEED,
+    Box,
+    DrivePool,
+    System,
+    box_of_drives,
+    box_of_tb,
+    drive_pools,
+    system_of,
+)
 from solver.candidates.terms import compliance_key, trusted
 from solver.features.storage import MAX_FILL
 
@@ -174,10 +183,13 @@ def storage_tiers(problem: Problem, catalog: Catalog) -> list[Tier]:
             & pl.col("class").is_in(["parallel_fs", "object", "block"])
             & pl.col("price_usd_per_tb").is_not_null()
         ).to_dicts()
+        made = {r["storage"]: system_of(r, catalog) for r in systems}
+        least = problem.policy.min_confidence
+        systems = [r for r in systems if (m := made[r["storage"]]) is None or m.can_be_paid(least)]
         pools = drive_pools(catalog, problem.policy.min_confidence)
         for site in problem.sites:
             if open_site(site, limits.countries, limits.compliance):
-                tiers += [_system(r, site, catalog, usd) for r in systems]
+                tiers += [_system(r, made[r["storage"]], site, catalog, usd) for r in systems]
                 tiers += [_pool(p, site, usd) for p in pools]
     if modes & RENTED_MODES and (deployment is None or set(deployment) - {"on_premises"}):
         services = rows.filter(
@@ -221,11 +233,10 @@ def open_providers(
     return found
 
 
-def _system(r: dict[str, Any], site: Site, catalog: Catalog, usd: float) -> Tier:
+def _system(r: dict[str, Any], made: System | None, site: Site, catalog: Catalog, usd: float) -> Tier:
     """A system bought for an own site, by the usable TB."""
     kind = "flash" if r["class"] == "parallel_fs" else "hdd"
     own_iops = _least(r["read_iops"], r["write_iops"])
-    made = system_of(r, catalog)
     if r["power_w"] is not None:
         per_tb = r["power_w"]  # of all of it: boxes draw no more
     else:

@@ -109,6 +109,16 @@ def test_a_box_without_price_makes_no_pool() -> None:
     assert plan(unknown, "10TB").status == "infeasible"
 
 
+def test_boxes_that_a_price_per_terabyte_leaves_out() -> None:
+    """They are paid, and where their price is not known the system cannot be had."""
+    cat = tiers(LUSTRE)
+    apart = replace(cat, storage_systems=cat.storage_systems.with_columns(boxes_in_price=pl.lit(value=False)))
+    line = next(i for i in plan(apart, "1PB").items if i.item == "NVMe-2U24-server" and i.billing == "purchase")
+    assert (line.quantity, line.unit_cost) == (10, 22_400)
+    unknown = replace(apart, storage_boxes=cat.storage_boxes.with_columns(price_usd=pl.lit(None, pl.Float64)))
+    assert plan(unknown, "1PB").status == "infeasible"
+
+
 def test_denser_drives_save_boxes() -> None:
     """Of two pools the model takes the one that is cheaper with its boxes."""
     both = plan(tiers(TLC, QLC), "1PB")
