@@ -22,6 +22,8 @@ class Catalog:
     ram: pl.DataFrame
     storage: pl.DataFrame
     storage_terms: pl.DataFrame
+    storage_boxes: pl.DataFrame
+    storage_systems: pl.DataFrame
     network: pl.DataFrame
     offers: pl.DataFrame
     deployment_modes: pl.DataFrame

@@ -201,10 +201,33 @@ def orphan_reference(catalog: Catalog, day: date) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+def storage_box(catalog: Catalog, day: date) -> pl.DataFrame:
+    """Boxes quicker than their ports, and systems whose box does not take their drive."""
+    ports = catalog.network.select("network", port_gb_s="gb_s_per_port")
+    boxes = catalog.storage_boxes.join(ports, on="network", how="left", maintain_order="left")
+    carried = pl.col("ports") * pl.col("port_gb_s")
+    quick = boxes.filter(pl.max_horizontal("read_gb_s", "write_gb_s") > carried)
+    media = pl.col("class").replace({"nvme_tlc": "nvme", "nvme_qlc": "nvme", "sata_ssd": "sata"})
+    drives = catalog.storage.select(drive="storage", media=media, size="capacity_tb")
+    systems = catalog.storage_systems.join(drives, on="drive", how="left").join(
+        catalog.storage_boxes.select("box", "holds"), on="box", how="left", maintain_order="left"
+    )
+    wrong = systems.filter(~pl.col("media").eq_missing(pl.col("holds")) | pl.col("size").is_null())
+    said = pl.format("reads or writes more than the {} GB/s of its ports", carried)
+    other = pl.format("{} does not go into a box for {}", "drive", "holds")
+    return pl.concat(
+        [
+            _findings(quick, "error", "storage_boxes", pl.col("box"), said),
+            _findings(wrong, "error", "storage_systems", pl.col("system"), other),
+        ]
+    )
+
+
 CHECKS: Mapping[str, Callable[[Catalog, date], pl.DataFrame]] = {
     "orphan_reference": orphan_reference,
     "bandwidth_of_memory": bandwidth_of_memory,
     "dense_not_sparse": dense_not_sparse,
+    "storage_box": storage_box,
     "price_outlier": price_outlier,
     "spot_above_on_demand": spot_above_on_demand,
     "doubtful_offer": doubtful_offer,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import dataframely as dy
 
-from catalogs import hardware, market, places, schema_models, schema_modes, schema_speed
+from catalogs import hardware, market, places, schema_models, schema_modes, schema_speed, schema_storage
 
 TABLES: Mapping[str, type[dy.Schema]] = {
     "accelerators": hardware.Accelerators,
@@ -22,6 +22,8 @@ TABLES: Mapping[str, type[dy.Schema]] = {
     "ram": hardware.Ram,
     "storage": hardware.Storage,
     "storage_terms": hardware.StorageTerms,
+    "storage_boxes": schema_storage.StorageBoxes,
+    "storage_systems": schema_storage.StorageSystems,
     "network": hardware.Network,
     "offers": market.Offers,
     "deployment_modes": schema_modes.DeploymentModes,
@@ -88,6 +90,9 @@ REFERENCES: tuple[Reference, ...] = (
     Reference("servers", "cpu_default", "cpus", "cpu"),
     Reference("servers", "included_network", "network", "network"),
     Reference("storage_terms", "storage", "storage", "storage"),
+    Reference("storage_boxes", "network", "network", "network"),
+    Reference("storage_systems", "box", "storage_boxes", "box"),
+    Reference("storage_systems", "drive", "storage", "storage"),
     Reference("model_aliases", "model", "models", "model"),
     Reference("speed_classes", "accelerator", "accelerators", "accelerator"),
     Reference("measurements_serving", "accelerator", "accelerators", "accelerator"),

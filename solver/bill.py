@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,6 +16,7 @@ from solver.scaling import Scaled
 from solver.search import Values
 
 LOW_TRUST = ("estimate", "recalled")
+STORES = re.compile(r"\d+ x place for storage of up to (\d+) W.*")
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,9 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
                     from_month=when.start if when else None,
                 )
             )
-    for g, row in enumerate(scaled.gear.to_dicts()):
+    gear = scaled.gear.to_dicts()
+    boxes = [row for g, row in enumerate(gear) if row["rack_w"] is not None and values.gear.get(g, 0)]
+    for g, row in enumerate(gear):
         count, each = values.gear.get(g, 0), inst.gear[g]
         if not count:
             continue
@@ -167,11 +171,20 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             it_w = [w + row["it_w"] * count for w in it_w]
             facility_w = [w + row["facility_w"] * count for w in facility_w]
             energy_kwh += row["draw_w"] * row["pue"] * 730 * h / 1000 * count
-        items.extend(gear_lines(row, count))
+        items.extend(gear_lines(without_idle_places(row, boxes), count))
     by: dict[str, int] = defaultdict(int)
     for item in items:
         by[item.kind] += int(item.total_cost * 100)
     return Bill(tuple(items), cash, capex, max(monthly), dict(by), energy_kwh, max(it_w), max(facility_w))
+
+
+def without_idle_places(row: dict[str, Any], boxes: list[dict[str, Any]]) -> dict[str, Any]:
+    """A rack or circuit without the places for storage of a model of which the plan has none."""
+    if row["kind"] != "rack":
+        return row
+    found = {part: STORES.fullmatch(part) for part in row["parts"]}
+    idle = [p for p, m in found.items() if m and not any(b["rack_w"] <= float(m[1]) + 1e-6 for b in boxes)]
+    return {**row, "parts": [p for p in row["parts"] if p not in idle]}
 
 
 def gear_lines(row: dict[str, Any], count: int) -> list[Item]:
@@ -181,7 +194,9 @@ def gear_lines(row: dict[str, Any], count: int) -> list[Item]:
     lines: list[Item] = []
     billing = {"server": "purchase", "once": "once", "monthly": "monthly", "sale": "sold"}
     parts = component_cents(row)
-    if not parts:
+    if row["rack_units"] and "server" not in parts:
+        parts = {"server": 0, **parts}  # boxes that are paid with what stands in them
+    elif not parts:
         parts = {"once": 0}  # a direct link or a rack that costs nothing is held all the same
     for part, unit in parts.items():
         main = part in billing

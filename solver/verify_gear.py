@@ -10,6 +10,8 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from solver.plan import Item
+from solver.verify_boxes import boxes_w, drives_w, is_box
+from solver.verify_storage_network import storage_line, switch_w
 
 CABLES = ("links", "trunk")
 """Parts of a fabric that draw nothing."""
@@ -55,33 +57,18 @@ def is_bought(item: Item) -> bool:
     return item.gear is not None and item.billing == "purchase"
 
 
-def storage_key(key: str, catalog: Catalog) -> tuple[str, str, dict[str, Any]] | None:
-    """Kind of place (site or cloud), place and catalogue row that the key of a storage tier names; None for other keys."""
-    kind, _, rest = key.partition(" ")
-    if kind not in ("site", "cloud"):
-        return None
-    for row in catalog.storage.iter_rows(named=True):
-        if rest.endswith(f"/{row['storage']}"):
-            return kind, rest.removesuffix(f"/{row['storage']}"), row
-    return None
-
-
 def storage_w(item: Item, catalog: Catalog) -> float:
-    """Nameplate of bought storage, 0 for other lines [W]."""
-    named = storage_key(item.gear or "", catalog) if item.kind == "storage" and is_bought(item) else None
-    if named is None:
+    """Nameplate of bought storage, its drives or its boxes; 0 for other lines [W]."""
+    if item.kind != "storage" or not is_bought(item):
         return 0.0
-    row = named[2]
-    usual = "flash_storage_w_per_tb" if row["class"] == "parallel_fs" else "hdd_storage_w_per_tb"
-    each = catalog.assumption(usual) if row["power_w"] is None else row["power_w"]
-    return float(each) * item.quantity
+    return boxes_w(item, catalog) if is_box(item) else drives_w(item, catalog)
 
 
 def gear_w(item: Item, catalog: Catalog) -> float:
     """Nameplate behind a line of gear by the catalogue's figures, 0 for other lines [W]."""
     line = fabric_line(item)
     if line is None:
-        return storage_w(item, catalog)
+        return storage_w(item, catalog) if storage_line(item) is None else switch_w(item, catalog)
     if not is_bought(item) or line.tier in CABLES:
         return 0.0
     row = network_row(catalog, line.network)
@@ -89,8 +76,10 @@ def gear_w(item: Item, catalog: Catalog) -> float:
 
 
 def box_count(item: Item) -> int:
-    """Boxes of a line of gear that stand in racks."""
-    line = fabric_line(item)
+    """Switches of a line of gear that stand in racks."""
+    line, stored = fabric_line(item), storage_line(item)
+    if stored is not None:
+        return round(item.quantity) if stored.role == "switch" else 0
     return 0 if line is None or line.tier in CABLES else round(item.quantity)
 
 

@@ -16,6 +16,7 @@ from catalogs.catalog import Catalog
 from problems.rooms import Circuit
 from problems.schema import Problem, Site
 from solver.plan import Item, Result
+from solver.verify_boxes import box_height, full_box_w, is_box
 from solver.verify_gear import box_count, box_w, is_bought
 from solver.verify_money import part_list
 from solver.verify_places import nameplate_w
@@ -23,6 +24,7 @@ from solver.verify_tariff import money_of
 
 NODES = re.compile(r"(\d+) x node of up to (\d+) W(?: and (\d+(?:\.\d+)?)U)?")
 PLACES = re.compile(r"(\d+) x place for a switch or box")
+STORES = re.compile(r"(\d+) x place for storage of up to (\d+) W(?: and (\d+(?:\.\d+)?)U)?")
 CLASSES = {"air": {"air", "rear_door"}, "liquid": {"liquid"}, "air or liquid": {"air", "rear_door", "liquid"}}
 WHOLE_RACK = 42.0
 """Height from which a system is a rack of its own [U]."""
@@ -30,7 +32,8 @@ WHOLE_RACK = 42.0
 
 @dataclass(frozen=True)
 class Place:
-    """A type of rack or circuit on the bill: nodes of at most `watts` each, boxes, and how many of it there are."""
+    """A type of rack or circuit on the bill: nodes of at most `watts` each, switches, storage (count, watts and height of each
+    size), and how many of it there are."""
 
     nodes: int
     watts: float
@@ -39,6 +42,12 @@ class Place:
     cooling: str
     count: int
     circuit: int | None = None
+    stores: tuple[tuple[int, float, float], ...] = ()
+
+    @property
+    def stores_w(self) -> float:
+        """Watts that its places for storage may take."""
+        return sum(n * watts for n, watts, _ in self.stores)
 
 
 @dataclass(frozen=True)
@@ -64,10 +73,31 @@ def check_rooms(result: Result, problem: Problem, catalog: Catalog) -> list[str]
         switches = [i for i in result.items if i.site == site.name and is_bought(i) and box_count(i)]
         boxes = sum(box_count(i) for i in switches)
         each_w = max((box_w(i, catalog) for i in switches), default=0.0)
+        stores = [
+            Node(full_box_w(i, catalog), box_height(i, catalog), "", round(i.quantity))
+            for i in result.items
+            if i.site == site.name and is_bought(i) and is_box(i)
+        ]
         if site.racks is not None:
             wrong += _check_racks(result, problem, catalog, site, nodes, boxes, each_w)
+            wrong += _check_stores(result, site, stores, "rack")
         if site.circuits:
             wrong += _check_circuits(result, site, nodes, boxes, each_w)
+            wrong += _check_stores(result, site, stores, "circuit")
+    return wrong
+
+
+def _check_stores(result: Result, site: Site, stores: list[Node], what: str) -> list[str]:
+    """Storage boxes find places of their height and watts."""
+    places = [p for _, p in _places(result, site, what)]
+    wrong = []
+    for height in sorted({s.height for s in stores}) if what == "rack" else [None]:
+        some = [s for s in stores if height is None or s.height == height]
+        room = [(w, n * p.count) for p in places for n, w, h in p.stores if height is None or h == height]
+        missing = _unplaced(some, room)
+        if missing:
+            tall = "" if height is None else f" of {height:g}U"
+            wrong.append(f"{site.name}: {missing} storage boxes{tall} in no {what}")
     return wrong
 
 
@@ -105,6 +135,9 @@ def _places(result: Result, site: Site, what: str) -> list[tuple[Item, Place]]:
             cooling=tag[2].replace("_", " ") if what == "rack" and len(tag) == 3 else "",
             count=round(item.quantity),
             circuit=int(key[2]) if what == "circuit" else None,
+            stores=tuple(
+                (int(m[1]), float(m[2]), float(m[3] or 0.0)) for p in item.parts if (m := STORES.fullmatch(p))
+            ),
         )
         out.append((item, place))
     return out
@@ -134,10 +167,10 @@ def _check_racks(
     for item, place in listed:
         needs = CLASSES.get(place.cooling, {"air", "rear_door", "liquid"}) & set(site.cooling)
         most = site.racks.power or max((catalog.assumption(f"rack_limit_{c}_w") for c in needs), default=0.0)
-        if place.nodes * place.watts + place.boxes * each_w > most * (1 + 1e-9) + 1e-6:
+        if place.nodes * place.watts + place.boxes * each_w + place.stores_w > most * (1 + 1e-9) + 1e-6:
             wrong.append(f"{site.name}: more than {most:.0f} W in a rack ({'; '.join(item.parts)})")
-        height = place.nodes * place.height + place.boxes * tall
-        own = place.nodes == 1 and place.height >= WHOLE_RACK and not place.boxes
+        height = place.nodes * place.height + place.boxes * tall + sum(n * h for n, _, h in place.stores)
+        own = place.nodes == 1 and place.height >= WHOLE_RACK and not place.boxes and not place.stores
         if height > site.racks.units + 1e-9 and not own:
             wrong.append(f"{site.name}: more than {site.racks.units}U in a rack ({'; '.join(item.parts)})")
         due = price * problem.horizon
@@ -183,7 +216,9 @@ def _check_circuits(result: Result, site: Site, nodes: list[Node], boxes: int, e
             group += 1
         if place.count % group:
             wrong.append(f"{site.name}: {place.count} circuits for nodes that take {group} each")
-        load = place.nodes * place.watts / group + -(-place.boxes // group) * each_w
+        load = place.nodes * place.watts / group + -(-place.boxes // group) * each_w + place.stores_w
+        if group > 1 and place.stores:
+            wrong.append(f"{site.name}: storage on circuits that a node has to itself")
         if load > each * (1 + 1e-9) + 1e-6:
             wrong.append(f"{site.name}: {load:.0f} W on a circuit of {each:.0f} W ({'; '.join(item.parts)})")
         room.append((place.watts, place.nodes * (place.count // group)))

@@ -12,8 +12,11 @@ from pathlib import Path
 from catalogs.catalog import Catalog
 from problems.schema import Problem
 from solver.plan import Result, StoredData
+from solver.verify_boxes import BOXES, is_box
 from solver.verify_data import Due, due_data
 from solver.verify_drives import check_drives
+from solver.verify_gear import is_bought
+from solver.verify_storage_network import check_storage_network
 from solver.verify_tiers import TierRow, check_tier_bill, egress_per_tb, tier_row
 from solver.verify_work import runs_at, tokens_per_s
 
@@ -41,6 +44,7 @@ def check_storage(result: Result, problem: Problem, catalog: Catalog, base_dir: 
             continue
         wrong += _check_tier(key, tier, result, problem, catalog, due)
     wrong += check_tier_bill(result, problem, catalog)
+    wrong += check_storage_network(result, problem, catalog)
     wrong += check_drives(result, problem, catalog, due)
     for name, each in due.items():
         wrong += _check_near(each, copies[name], result, problem, catalog)
@@ -96,11 +100,16 @@ def _check_tier(
         if i.gear == key and i.kind == "storage" and i.billing in ("purchase", "monthly")
     )
     wrong = tier.not_allowed(problem, catalog, [due[c.name] for c in here if c.name in due])
-    if held < tier.least_tb * (1 - SLACK):
-        wrong.append(f"{key}: {held:g} TB held, sold from {tier.least_tb:g} TB on")
+    usable = held * tier.unit_tb
+    if usable < tier.least_tb * (1 - SLACK):
+        wrong.append(f"{key}: {usable:g} TB held, sold from {tier.least_tb:g} TB on")
     size = sum(c.size_tb for c in here)
-    if size > held * tier.fill * (1 + SLACK):
-        wrong.append(f"{key}: {size:g} TB on {held:g} TB, of which {tier.fill:.0%} may be filled")
+    if size > usable * tier.fill * (1 + SLACK):
+        wrong.append(f"{key}: {size:g} TB on {usable:g} TB, of which {tier.fill:.0%} may be filled")
+    if tier.made is not None:
+        boxes = sum(i.quantity for i in result.items if is_box(i) and i.gear == f"{BOXES}{key}" and is_bought(i))
+        reading, writing = sum(c.read_gb_s for c in here), sum(c.write_gb_s for c in here)
+        wrong += [f"{key}: {text}" for text in tier.made.missing(boxes, held, tier.unit_tb, reading, writing)]
     for what, asked, have in (
         ("GB/s to read", sum(c.read_gb_s for c in here), tier.reading(held)),
         ("GB/s to write", sum(c.write_gb_s for c in here), tier.writing(held)),

@@ -11,20 +11,21 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Problem, Site
 from solver.plan import Item, Result
+from solver.verify_boxes import Made, box_usd, is_box, made_of, storage_key
 from solver.verify_data import Due
-from solver.verify_gear import storage_key, storage_w
+from solver.verify_gear import storage_w
 from solver.verify_money import HOURS, exchange
 from solver.verify_tariff import per_it_kwh, space_price
 
 RANK = ("recalled", "estimate", "derived", "listed", "measured")
-KINDS = ("parallel_fs", "object", "block")
+KINDS = ("parallel_fs", "object", "block", "drives")
 FILLED = 0.8
 """Share of a file system or volume that may be filled."""
 
 
 @dataclass(frozen=True)
 class TierRow:
-    """One tier at one place; speeds as in the catalogue, None where none is known."""
+    """One tier at one place; speeds as in the catalogue, None where none is known; `unit_*`: of a TB, of a pool of a drive."""
 
     own: bool
     place: str
@@ -35,30 +36,33 @@ class TierRow:
     read_gb_s: float | None
     write_gb_s: float | None
     iops: float | None
-    iops_per_tb: float
+    unit_read: float | None
+    unit_write: float | None
+    unit_iops: float
     seldom: bool
     lasting: bool
+    unit_tb: float = 1.0
+    made: Made | None = None
 
-    def reading(self, held_tb: float) -> float | None:
-        """GB/s of so many TB."""
-        per_tb = self.row["gb_s_per_tb"]
-        return self.read_gb_s if per_tb is None else per_tb * held_tb
+    def reading(self, held: float) -> float | None:
+        """GB/s of so many units."""
+        return self.read_gb_s if self.unit_read is None else self.unit_read * held
 
-    def writing(self, held_tb: float) -> float | None:
-        """GB/s of so many TB."""
-        per_tb = self.row["gb_s_per_tb"]
-        return self.write_gb_s if per_tb is None else per_tb * held_tb
+    def writing(self, held: float) -> float | None:
+        """GB/s of so many units."""
+        return self.write_gb_s if self.unit_write is None else self.unit_write * held
 
-    def operations(self, held_tb: float) -> float | None:
-        """Operations a second of so many TB."""
-        return self.iops_per_tb * held_tb if self.iops is None and self.iops_per_tb else self.iops
+    def operations(self, held: float) -> float | None:
+        """Operations a second of so many units."""
+        return self.unit_iops * held if self.iops is None and self.unit_iops else self.iops
 
     def not_allowed(self, problem: Problem, catalog: Catalog, dues: Sequence[Due]) -> list[str]:
         """Why the problem does not allow the tier, or some of its data to be there."""
         wrong, limits = [], problem.limits
         if self.row["class"] not in KINDS:
             wrong.append(f"{self.name}: not a tier that can be held by itself")
-        if RANK.index(self.row["confidence"]) < RANK.index(problem.policy.min_confidence):
+        sure = self.row["confidence"] if self.made is None else self.made.surely(self.row["confidence"])
+        if RANK.index(sure) < RANK.index(problem.policy.min_confidence):
             wrong.append(f"{self.name}: price less sure than {problem.policy.min_confidence}")
         modes = problem.billing_modes
         if (self.own and "purchase" not in modes) or (not self.own and not modes & {"on_demand", "subscription"}):
@@ -127,6 +131,9 @@ def tier_row(key: str, catalog: Catalog) -> TierRow | None:
     own = kind == "site"
     if (row["location"] == "on-prem") != own or (not own and row["provider"] != place):
         return None
+    made = made_of(row, catalog) if own else None
+    if row["class"] == "drives":
+        return None if made is None else _pool(place, row, made)
     terms = catalog.storage_terms.filter(pl.col("storage") == row["storage"]).to_dicts()
     usual = catalog.assumption("cloud_object_gb_s") if row["class"] == "object" and not own else None
     media = "flash" if row["class"] == "parallel_fs" else "hdd"
@@ -142,9 +149,34 @@ def tier_row(key: str, catalog: Catalog) -> TierRow | None:
         read_gb_s=terms[0]["read_gb_s"] if terms else row["read_gb_s"] or usual,
         write_gb_s=terms[0]["write_gb_s"] if terms else row["write_gb_s"] or usual,
         iops=terms[0]["included_iops"] if terms else fewest,
-        iops_per_tb=catalog.assumption(f"{media}_storage_iops_per_tb") if own else 0.0,
+        unit_read=row["gb_s_per_tb"],
+        unit_write=row["gb_s_per_tb"],
+        unit_iops=catalog.assumption(f"{media}_storage_iops_per_tb") if own else 0.0,
         seldom=bool(terms and terms[0]["retrieval_usd_per_tb"]),
         lasting=not terms or terms[0]["lasting"],
+        made=made,
+    )
+
+
+def _pool(place: str, row: dict[str, Any], made: Made) -> TierRow:
+    """A pool: so much usable of each drive, writing loses what protection takes."""
+    return TierRow(
+        own=True,
+        place=place,
+        name=row["storage"],
+        row=row,
+        fill=FILLED,
+        least_tb=row["least_drives"] * made.usable_tb,
+        read_gb_s=None,
+        write_gb_s=None,
+        iops=None,
+        unit_read=made.drive["read_gb_s"],
+        unit_write=made.drive["write_gb_s"] * made.kept,
+        unit_iops=min(made.drive["read_iops"], made.drive["write_iops"]) * row["iops_share"],
+        seldom=False,
+        lasting=True,
+        unit_tb=made.usable_tb,
+        made=made,
     )
 
 
@@ -162,7 +194,10 @@ def check_tier_bill(result: Result, problem: Problem, catalog: Catalog) -> list[
     """Price, draw and space of every line of storage; nothing is paid for that no data needs a tier for."""
     wrong = []
     for item in result.items:
-        if item.kind != "storage" or item.billing not in ("purchase", "monthly"):
+        if item.kind != "storage" or item.billing not in ("purchase", "monthly", "once"):
+            continue
+        if is_box(item):
+            wrong += _check_box(item, problem, catalog)
             continue
         tier = tier_row(item.gear or "", catalog)
         if tier is None:
@@ -179,6 +214,8 @@ def _check_price(item: Item, tier: TierRow, problem: Problem, catalog: Catalog) 
     rate = exchange(catalog, "USD", problem.currency)
     bought = item.billing == "purchase"
     usd = tier.row["price_usd_per_tb" if bought else "price_usd_per_tb_month"]
+    if usd is not None and tier.row["class"] == "drives":
+        usd *= tier.row["capacity_tb"]
     if usd is None or rate is None:
         return [f"{item.item}: no price in the catalogue"]
     exact = usd * rate * (1.0 if bought else problem.horizon)
@@ -187,6 +224,16 @@ def _check_price(item: Item, tier: TierRow, problem: Problem, catalog: Catalog) 
         return [f"{item.item}: unit cost {item.unit_cost}, the catalogue says {exact:.2f}"]
     if item.site != tier.place:
         return [f"{item.item}: stands at {item.site}, its tier is at {tier.place}"]
+    return []
+
+
+def _check_box(item: Item, problem: Problem, catalog: Catalog) -> list[str]:
+    """A box costs what the catalogue says, or nothing where the price per TB has it in it."""
+    usd, rate = box_usd(item, catalog), exchange(catalog, "USD", problem.currency)
+    if usd is None or rate is None or item.billing != "purchase":
+        return [f"{item.item}: no such box for {item.gear}"]
+    if not -0.005 <= float(item.unit_cost) - usd * rate <= 0.011 + 1e-9 * usd * rate:
+        return [f"{item.item}: unit cost {item.unit_cost}, the catalogue says {usd * rate:.2f}"]
     return []
 
 

@@ -58,6 +58,8 @@ class GearOption:
         What one unit is made of ("8 x MODEL").
     pieces, rack_units : int, float
         Boxes in one unit that stand in a rack, and the height of each [U]; 0 where nothing does.
+    rack_w : float, optional
+        Nameplate of one such box with what stands in it under keys of its own (drives); None: that of one unit [W].
     as_of, confidence, source : str, optional
         Of the price.
     """
@@ -79,6 +81,7 @@ class GearOption:
     parts: tuple[str, ...] = ()
     pieces: int = 1
     rack_units: float = 0.0
+    rack_w: float | None = None
     as_of: str | None = None
     confidence: str | None = None
     source: str | None = None
@@ -199,6 +202,7 @@ GEAR_TYPES: dict[str, Any] = {
     "parts": pl.List(pl.String),
     "pieces": pl.Int64,
     "rack_units": pl.Float64,
+    "rack_w": pl.Float64,
     "as_of": pl.String,
     "confidence": pl.String,
     "source": pl.String,

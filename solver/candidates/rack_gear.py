@@ -1,9 +1,10 @@
 """Racks and circuits of own sites as gear: every node and box stands in a rack and hangs on a circuit.
 
-A rack is planned as a type: so many nodes of at most so many watts each, and with what is left of its power and height, so
-many boxes (switches, storage). A circuit likewise, by watts alone; a node that one circuit is too small for takes several
-whole ones. Nodes of one height and cooling share types, a smaller one may take the place of a larger; a rack holds nodes of
-one height. All of it is on the safe side, and the types on the bill say how everything can be put up.
+A rack is planned as a type: so many nodes of at most so many watts each, so many storage boxes of one model (of two where
+racks are few), and with what is left of its power and height, so many places for switches. A circuit likewise, by watts
+alone; a node that one circuit is too small for takes several whole ones. Nodes of one height and cooling share types, a
+smaller one may take the place of a larger; a rack holds nodes of one height. All of it is on the safe side, and the types on
+the bill say how everything can be put up.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ RULE = "racks"
 FULL_HEIGHT = 42.0
 """A system of this height and more is a rack of its own [U]: it takes the place of one, whatever height the others have."""
 MOST_TYPES = 4
-"""Types with the same number of nodes that differ in the watts of a node and in the boxes beside them."""
+"""Types with the same number of nodes and storage boxes that differ in the watts of a node and in the switches beside them."""
+MOST_MODELS = 4
+"""Storage boxes of more models than this are told apart by their height alone."""
+FEW = 4
+"""Up to so many racks or circuits, storage boxes of two models may share one."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +47,26 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Boxes:
-    """Gear that stands in racks: slots are sized for the smaller class, `large` boxes take `fold` of them.
+class Model:
+    """Storage boxes that stand alike: `boxes` in one unit, by gear; height [U] and watts of one box with its drives."""
 
-    `small`, `large`: boxes in one unit, by gear; `height`, `watts` of a slot.
+    boxes: dict[str, int]
+    height: float
+    watts: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Gear that stands in racks: switches take slots of one size, storage boxes places of their own model.
+
+    `small`: switches in one unit, by gear; `height`, `watts` of a slot.
     """
 
     small: dict[str, int]
-    large: dict[str, int]
     height: float
     watts: float
-    fold: int
+    models: tuple[Model, ...] = ()
 
     def slots(self, height: float, watts: float) -> int:
         """Slots in so much height and so many watts."""
@@ -61,15 +75,49 @@ class Boxes:
         tall = units_within(height, self.height) if self.height else 10**6
         return min(tall, units_within(watts, self.watts) if self.watts else tall)
 
+    def fillings(self, height: float, watts: float, *, few: bool) -> list[tuple[tuple[int, ...], int]]:
+        """Ways to fill so much height and so many watts: storage boxes by model, and slots beside them.
+
+        Of one model, two or as many as fit; where racks are `few`, also one, and two models together.
+        """
+        found: list[tuple[int, ...]] = [()]
+        for model in self.models:
+            fit = min(
+                model.most,
+                units_within(height, model.height) if model.height else model.most,
+                units_within(watts, model.watts) if model.watts else model.most,
+            )
+            some = sorted({0, *(n for n in ((1, 2, fit) if few else (2, fit)) if n <= fit)})
+            found = [(*f, n) for f in found for n in some if n == 0 or sum(k > 0 for k in f) <= int(few)]
+        out = []
+        for counts in found:
+            tall = height - sum(n * m.height for n, m in zip(counts, self.models, strict=True))
+            left = watts - sum(n * m.watts for n, m in zip(counts, self.models, strict=True))
+            if tall >= -1e-9 and left >= -1e-9:
+                out.append((counts, self.slots(max(0.0, tall), max(0.0, left))))
+        return out
+
 
 @dataclass(frozen=True)
 class Type:
-    """One way to use a rack, or `takes` circuits: `nodes` of at most `watts` each, and `slots` for boxes."""
+    """One way to use a rack, or `takes` circuits: `nodes` of at most `watts` each, `slots` for switches, storage `boxes` by model."""
 
     nodes: int
     watts: int
     slots: int
     takes: int = 1
+    boxes: tuple[int, ...] = ()
+
+    def covers(self, other: Type) -> bool:
+        """Whether it has all places that another has."""
+        ours = self.boxes or (0,) * len(other.boxes)
+        theirs = other.boxes or (0,) * len(self.boxes)
+        return (
+            self.nodes >= other.nodes
+            and self.watts >= other.watts
+            and self.slots >= other.slots
+            and all(a >= b for a, b in zip(ours, theirs, strict=True))
+        )
 
 
 def rack_gear(context: GearContext) -> Made:
@@ -102,15 +150,30 @@ def _kinds(site: Site, context: GearContext) -> list[Kind]:
 
 
 def _boxes(site: Site, context: GearContext) -> Boxes:
-    """Boxes that could stand at a site: network gear is the smaller class, all else the larger."""
+    """Boxes that could stand at a site: network gear in slots, storage by model."""
     here = [o for o in context.options if o.site == site.name and o.rack_units > 0]
-    classes = [[o for o in here if (o.kind == "network") == small] for small in (True, False)]
-    small, large = classes if classes[0] else (classes[1], [])
+    small = [o for o in here if o.kind == "network"]
+    large = [o for o in here if o.kind != "network"]
+    by_item = len({(o.item, o.rack_units) for o in large}) <= MOST_MODELS
+    groups: dict[tuple[str, float], list[GearOption]] = {}
+    for o in large:
+        groups.setdefault((o.item if by_item else "", o.rack_units), []).append(o)
+    models = tuple(
+        Model(
+            boxes={o.key: o.pieces for o in some},
+            height=height,
+            watts=max(math.ceil(round(_box_w(o), 6)) for o in some),
+            most=sum(o.pieces * o.max_count for o in some),
+        )
+        for (_, height), some in sorted(groups.items())
+    )
     height = max((o.rack_units for o in small), default=0.0)
-    watts = max((o.it_w / o.pieces for o in small), default=0.0)
-    folds = [math.ceil(o.rack_units / height - 1e-9) for o in large if height]
-    folds += [math.ceil(o.it_w / o.pieces / watts - 1e-9) for o in large if watts]
-    return Boxes({o.key: o.pieces for o in small}, {o.key: o.pieces for o in large}, height, watts, max([1, *folds]))
+    return Boxes({o.key: o.pieces for o in small}, height, max((_box_w(o) for o in small), default=0.0), models)
+
+
+def _box_w(option: GearOption) -> float:
+    """Nameplate of one box with what stands in it."""
+    return option.it_w / option.pieces if option.rack_w is None else option.rack_w
 
 
 def rack_limit_w(site: Site, cooling: str, catalog: Catalog) -> float:
@@ -122,7 +185,7 @@ def rack_limit_w(site: Site, cooling: str, catalog: Catalog) -> float:
     return max((assumption(catalog, f"rack_limit_{c}_w") for c in able), default=0.0)
 
 
-def _types(kinds: Sequence[Kind], boxes: Boxes, watts: float, height: float | None) -> list[Type]:
+def _types(kinds: Sequence[Kind], boxes: Boxes, watts: float, height: float | None, *, few: bool) -> list[Type]:
     """Useful types of one rack or circuit for these kinds; `height` None: only watts count."""
     found: list[Type] = []
 
@@ -134,20 +197,24 @@ def _types(kinds: Sequence[Kind], boxes: Boxes, watts: float, height: float | No
 
     most = max((min(fit(k), sum(k.pools.values())) for k in kinds), default=0)
     for nodes in _counts(most):
-        best = -1
-        # From the largest node on: one that is smaller only earns a type of its own if it leaves more slots.
-        for kind in [k for k in kinds if fit(k) >= nodes][: None if boxes.small else 1]:
+        best: dict[tuple[int, ...], int] = {}
+        seen: dict[tuple[int, ...], int] = {}
+        # From the largest node on: one that is smaller only earns a type of its own if it leaves more room.
+        for kind in [k for k in kinds if fit(k) >= nodes][: None if boxes.small or boxes.models else 1]:
             left = 10**6 if height is None else max(0.0, height - nodes * kind.height)
-            slots = boxes.slots(left, watts - nodes * kind.watts)
-            if slots > best and sum(t.nodes == nodes for t in found) < MOST_TYPES:
-                found.append(Type(nodes, kind.watts, slots))
-                best = slots
-    # Fewer nodes in a rack only make sense where that leaves room for more boxes.
-    return [
-        t
-        for t in found
-        if not any(o.nodes >= t.nodes and o.watts >= t.watts and o.slots >= t.slots and o != t for o in found)
-    ]
+            for counts, slots in boxes.fillings(left, watts - nodes * kind.watts, few=few):
+                # As many as fit differs from kind to kind: counted as one.
+                like = tuple(min(n, 3) for n in counts)
+                most_types = MOST_TYPES if few or max(like, default=0) < 3 else 2
+                if slots > best.get(counts, -1) and seen.get(like, 0) < most_types:
+                    found.append(Type(nodes, kind.watts, slots, 1, counts))
+                    best[counts], seen[like] = slots, seen.get(like, 0) + 1
+    return _useful(found)
+
+
+def _useful(types: list[Type]) -> list[Type]:
+    """Without those that another covers: fewer nodes only make sense where that leaves room for more boxes."""
+    return [t for t in types if not any(o != t and o.covers(t) for o in types)]
 
 
 def _counts(most: int) -> list[int]:
@@ -173,26 +240,34 @@ def _standing_rows(kinds: Sequence[Kind], keys: dict[str, Type], limit: str) -> 
 
 
 def _box_rows(boxes: Boxes, keys: dict[str, Type]) -> list[GearRule]:
-    """Every box has its slots, large ones in one rack."""
+    """Every switch has its slot, every storage box a place of its model."""
     rules = []
     if boxes.small:
-        taken = boxes.small | {key: n * boxes.fold for key, n in boxes.large.items()}
-        rules.append(GearRule(RULE, "", None, 0, gear=taken | {k: -t.slots for k, t in keys.items() if t.slots}))
-    if boxes.large:
-        places = {k: -(t.slots // boxes.fold) for k, t in keys.items() if t.slots >= boxes.fold}
-        rules.append(GearRule(RULE, "", None, 0, gear=boxes.large | places))
+        rules.append(GearRule(RULE, "", None, 0, gear=boxes.small | {k: -t.slots for k, t in keys.items() if t.slots}))
+    for n, model in enumerate(boxes.models):
+        places = {k: -t.boxes[n] for k, t in keys.items() if t.boxes and t.boxes[n]}
+        rules.append(GearRule(RULE, "", None, 0, gear=model.boxes | places))
     return rules
 
 
-def _parts(kind: Kind | None, shape: Type) -> tuple[str, ...]:
+def _parts(kind: Kind | None, shape: Type, boxes: Boxes, *, tall: bool) -> tuple[str, ...]:
     """What stands in one: read again by who checks the plan."""
     lines = []
     if kind is not None and shape.nodes:
-        tall = f" and {kind.height:g}U" if kind.height else ""
-        lines.append(f"{shape.nodes} x node of up to {shape.watts} W{tall}")
+        high = f" and {kind.height:g}U" if kind.height else ""
+        lines.append(f"{shape.nodes} x node of up to {shape.watts} W{high}")
+    for count, model in zip(shape.boxes, boxes.models, strict=False):
+        if count:
+            high = f" and {model.height:g}U" if tall else ""
+            lines.append(f"{count} x place for storage of up to {model.watts} W{high}")
     if shape.slots:
         lines.append(f"{shape.slots} x place for a switch or box")
     return tuple(lines)
+
+
+def _tag(shape: Type) -> str:
+    """Nodes, slots and storage boxes of a type, for its key."""
+    return "+".join(str(n) for n in (shape.nodes, shape.slots, *(shape.boxes if any(shape.boxes) else ())))
 
 
 def _racks(site: Site, context: GearContext) -> Made:
@@ -205,27 +280,25 @@ def _racks(site: Site, context: GearContext) -> Made:
     options: list[GearOption] = []
     rules: list[GearRule] = []
     every: dict[str, Type] = {}
-    most_boxes = _most_boxes(boxes, context.options)
+    few = site.racks.count is not None and site.racks.count <= FEW
 
     def add(kind: Kind | None, shape: Type, most: int) -> str:
         tag = "boxes" if kind is None else f"{shape.watts}W-{kind.height:g}U-{kind.cooling.replace(' ', '_')}"
-        key = f"rack {site.name} {tag} {shape.nodes}+{shape.slots}"
-        parts = _parts(kind, shape)
+        key = f"rack {site.name} {tag} {_tag(shape)}"
+        parts = _parts(kind, shape, boxes, tall=True)
         options.append(GearOption(key, "rack", "rack", site.name, site.name, most, monthly=monthly, parts=parts))
         every[key] = shape
         return key
 
     for (height, cooling), some in _grouped(kinds):
         limit = rack_limit_w(site, cooling, catalog)
-        types = _types(some, boxes, limit, float(site.racks.units))
+        types = _types(some, boxes, limit, float(site.racks.units), few=few)
         most = sum(sum(k.pools.values()) for k in some)
         keys = {add(Kind(0, height, cooling, {}), t, math.ceil(most / t.nodes)): t for t in types}
         rules += _standing_rows(some, keys, field)
-    if boxes.small:
-        limit = max(rack_limit_w(site, c, catalog) for c in COOLED_BY)
-        slots = boxes.slots(float(site.racks.units), limit)
-        if slots:
-            add(None, Type(0, 0, slots), math.ceil(most_boxes / max(1, slots // boxes.fold)) + 1)
+    limit = max(rack_limit_w(site, c, catalog) for c in COOLED_BY)
+    for shape in _box_types(boxes, float(site.racks.units), limit, few=few):
+        add(None, shape, _most_boxes(shape, boxes, context.options))
     rules += _box_rows(boxes, every)
     if site.racks.count is not None:
         used = dict.fromkeys(every, 1)
@@ -238,10 +311,17 @@ def _rack_price(site: Site, problem: Problem, catalog: Catalog) -> float:
     return 0.0 if site.racks.price is None else money_in(site.racks.price, fx_rates(catalog, problem.currency))
 
 
-def _most_boxes(boxes: Boxes, options: Iterable[GearOption]) -> int:
-    """The most slots that boxes could ever ask for."""
-    weight = boxes.small | {key: n * boxes.fold for key, n in boxes.large.items()}
-    return sum(weight[o.key] * o.max_count for o in options if o.key in weight)
+def _box_types(boxes: Boxes, height: float, watts: float, *, few: bool) -> list[Type]:
+    """Useful types of a rack or circuit without nodes."""
+    made = [Type(0, 0, slots, 1, counts) for counts, slots in boxes.fillings(height, watts, few=few)]
+    return [t for t in _useful(made) if t.slots or any(t.boxes)]
+
+
+def _most_boxes(shape: Type, boxes: Boxes, options: Iterable[GearOption]) -> int:
+    """The most racks of a type without nodes that boxes could ever ask for."""
+    switches = sum(boxes.small[o.key] * o.max_count for o in options if o.key in boxes.small)
+    asked = [(switches, shape.slots), *((m.most, n) for m, n in zip(boxes.models, shape.boxes, strict=False))]
+    return max(math.ceil(most / n) for most, n in asked if n) + 1
 
 
 def _grouped(kinds: Sequence[Kind]) -> list[tuple[tuple[float, str], list[Kind]]]:
@@ -276,13 +356,12 @@ def _circuits(site: Site, context: GearContext) -> Made:
         if not working:
             rules.append(GearRule(RULE, field, None, 0))
             continue
-        types = _types([k for k in kinds if k.watts <= watts], boxes, watts, None) + _bundles(kinds, boxes, watts)
-        slots = boxes.slots(10**6, watts)
-        if slots:
-            types.append(Type(0, 0, slots))
+        few = working <= FEW
+        types = _types([k for k in kinds if k.watts <= watts], boxes, watts, None, few=few)
+        types += _bundles(kinds, boxes, watts) + _box_types(boxes, 10**6, watts, few=few)
         used: dict[str, int] = {}
         for shape in types:
-            key = f"circuit {site.name} {n} {shape.watts}W {shape.nodes}+{shape.slots}x{shape.takes}"
+            key = f"circuit {site.name} {n} {shape.watts}W {_tag(shape)}x{shape.takes}"
             kind = Kind(shape.watts, 0.0, "", {}) if shape.nodes else None
             options.append(
                 GearOption(
@@ -293,7 +372,7 @@ def _circuits(site: Site, context: GearContext) -> Made:
                     site.name,
                     working // shape.takes,
                     per_unit=float(shape.takes),
-                    parts=_parts(kind, shape),
+                    parts=_parts(kind, shape, boxes, tall=False),
                 )
             )
             every[key] = shape

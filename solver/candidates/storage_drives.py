@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from catalogs.catalog import Catalog
-from solver.candidates.storage_tiers import GB, SPEED
+from solver.candidates.storage_boxes import SPEED
+from solver.candidates.storage_tiers import GB
 from solver.features.storage import MAX_FILL
 
 

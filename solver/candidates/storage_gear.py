@@ -1,7 +1,8 @@
 """Storage tiers as gear: each class of data on one tier at one place, and tiers with the room and speed for all of it.
 
 Per tier t with G units: sum size y <= room G, sum reading <= speed G (or a fixed speed), the same for writing and
-operations, and G at least the smallest size sold as soon as anything lies there.
+operations, and G at least the smallest size sold as soon as anything lies there. On own sites units stand in boxes, as many
+as have a place for all of them and are quick enough for what is asked.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import math
 
 from solver.candidates.gear import GearContext, GearOption, Made
+from solver.candidates.storage_boxes import SPEED, Box
+from solver.candidates.storage_keys import boxes_key
 from solver.candidates.storage_needs import DataNeed
+from solver.candidates.storage_network import Held, network_rows
 from solver.candidates.storage_place import Loads, Placing, Prices, drive_rows
-from solver.candidates.storage_tiers import SPEED, Tier, egress_prices, open_providers, open_site, storage_tiers
+from solver.candidates.storage_tiers import Tier, egress_prices, open_providers, open_site, storage_tiers
 from solver.candidates.storage_use import Book, Sum, gear, plus, times, uses
 
 
@@ -38,9 +42,8 @@ def storage_gear(context: GearContext) -> Made:
     for name, use in using.items():
         drive_rows(book, use, placings[name])
     draw = catalog.assumption("host_draw_share")
-    for load in loads.values():
-        if load.users:
-            _tier(book, load, draw)
+    boxes = [held for load in loads.values() if load.users and (held := _tier(book, load, draw)) is not None]
+    network_rows(book, boxes)
     return list(book.options.values()), book.rules
 
 
@@ -68,9 +71,10 @@ def _both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[s
     return tuple(c for c in one if c in other)
 
 
-def _tier(book: Book, load: Loads, draw: float) -> None:
-    """The units of one tier, and what they hold."""
+def _tier(book: Book, load: Loads, draw: float) -> Held | None:
+    """The units of one tier, what they hold, and the boxes they stand in."""
     tier = load.tier
+    most = load.units + tier.least_units
     units = book.hold(
         GearOption(
             key=tier.key,
@@ -78,13 +82,14 @@ def _tier(book: Book, load: Loads, draw: float) -> None:
             item=tier.name,
             site=tier.site,
             place=tier.place_name,
-            max_count=load.units + tier.least_units,
+            max_count=most,
             price=tier.price,
             monthly=tier.monthly,
             it_w=tier.watts,
             draw_w=tier.watts * draw,
-            unit="TB",
-            per_unit=tier.unit_tb,
+            unit=tier.counted,
+            per_unit=tier.per_unit,
+            parts=tier.parts,
             pieces=0,
             as_of=tier.as_of,
             confidence=tier.confidence,
@@ -95,9 +100,45 @@ def _tier(book: Book, load: Loads, draw: float) -> None:
     if tier.least_units > 1:
         for user in load.users:
             book.row(gear(user, tier.least_units), gear(units, -1), high=0)
-    for asked, fixed in ((load.read, tier.read_gb_s), (load.write, tier.write_gb_s)):
-        _speed(book, asked, units, tier.unit_speed, None if fixed is None else math.floor(fixed * SPEED + 1e-6))
+    for asked, grows, fixed in (
+        (load.read, tier.unit_read, tier.read_gb_s),
+        (load.write, tier.unit_write, tier.write_gb_s),
+    ):
+        _speed(book, asked, units, grows, None if fixed is None else math.floor(fixed * SPEED + 1e-6))
     _speed(book, load.iops, units, tier.unit_iops, None if tier.iops is None else math.floor(tier.iops))
+    if tier.box is None or tier.site is None:
+        return None
+    return _boxes(book, load, tier.box, units, most, draw)
+
+
+def _boxes(book: Book, load: Loads, box: Box, units: str, most: int, draw: float) -> Held:
+    """Boxes with a place for every unit, and quick enough for all that lies on the tier: B >= units / k, B >= asked / v."""
+    tier = load.tier
+    most = math.ceil(most / box.units) + load.boxes
+    key = book.hold(
+        GearOption(
+            key=boxes_key(tier),
+            kind="storage",
+            item=box.name,
+            site=tier.site,
+            place=tier.place_name,
+            max_count=most,
+            price=box.price,
+            it_w=box.watts,
+            draw_w=box.watts * draw,
+            parts=box.parts,
+            rack_units=box.rack_units,
+            rack_w=box.full_w,
+            as_of=box.as_of,
+            confidence=box.confidence,
+            source=box.source,
+        )
+    )
+    book.row(gear(units), gear(key, -box.units), high=0)
+    for asked, each in ((load.read, box.read), (load.write, box.write)):
+        if any(asked.values()):
+            book.row(asked, gear(key, -each), high=0)
+    return Held(key, tier.place_name, box, most)
 
 
 def _speed(book: Book, asked: Sum, units: str, grows: int, fixed: int | None) -> None:

@@ -34,3 +34,8 @@ def master_egress_key(need: DataNeed, sender: str) -> str:
 def rent_key(need: DataNeed, place: str) -> str:
     """Name of what hired nodes cost while their drives are filled."""
     return f"staging {need.key} on nodes at {place}"
+
+
+def boxes_key(tier: Tier) -> str:
+    """Name of the boxes that a tier of an own site stands in."""
+    return f"boxes of {tier.key}"

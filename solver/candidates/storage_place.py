@@ -11,9 +11,10 @@ import math
 from dataclasses import dataclass, field
 
 from solver.candidates.gear import GearOption
+from solver.candidates.storage_boxes import SPEED
 from solver.candidates.storage_keys import drives_key, egress_key, master_egress_key, master_key, rent_key, work_key
 from solver.candidates.storage_needs import DataNeed
-from solver.candidates.storage_tiers import GB, SPEED, Tier
+from solver.candidates.storage_tiers import GB, Tier
 from solver.candidates.storage_use import Book, Kind, Sum, Use, Way, gear, plus, times
 
 
@@ -43,6 +44,7 @@ class Loads:
     iops: Sum = field(default_factory=dict)
     users: list[str] = field(default_factory=list)
     units: int = 0  # that any plan may want
+    boxes: int = 0  # that its speeds may ask for
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,7 @@ class Placing:
             load.read = plus(load.read, times(fixed_read, here), self._stream(key, load.tier.key))
             load.write = plus(load.write, times(fixed_write, here))
             load.iops = plus(load.iops, times(iops, here))
-            rate = tier.unit_speed or 1
-            load.units += max(
-                math.ceil(size_gb(need) / tier.unit_gb),
-                math.ceil((fixed_read + self.most) / rate) if tier.unit_speed else 0,
-                math.ceil((fixed_write + staging) / rate) if tier.unit_speed else 0,
-                math.ceil(iops / tier.unit_iops) if tier.unit_iops else 0,
-            )
+            self._wants(load, fixed_read + self.most, fixed_write + staging, iops)
             if staging and self.masters:
                 if tier.serves(read=False, write=True, iops=False):
                     both = book.choice(f"{key} staged")
@@ -131,6 +127,16 @@ class Placing:
                     load.write = plus(load.write, gear(both, staging))
                 else:
                     book.row(here, self.masters, high=1)
+
+    def _wants(self, load: Loads, read: int, write: int, iops: int) -> None:
+        """Add the most units and boxes that the class may want of a tier."""
+        tier, box = load.tier, load.tier.box
+        asked = ((size_gb(self.need), tier.unit_gb), (read, tier.unit_read), (write, tier.unit_write))
+        load.units += max(math.ceil(much / each) for much, each in (*asked, (iops, tier.unit_iops)) if each)
+        if box is not None:
+            load.boxes += max(
+                math.ceil(much / each) if each else 0 for much, each in ((read, box.read), (write, box.write))
+            )
 
     def _stream(self, key: str, name: str) -> Sum:
         """Speed at which the chosen way reads the class from where it lies: z >= sum stream[q] x[q] - most (1 - y)."""
@@ -154,10 +160,7 @@ class Placing:
             load.users.append(key)
             load.size = plus(load.size, times(size_gb(need), here))
             load.read = plus(load.read, times(staging, here))
-            load.units += max(
-                math.ceil(size_gb(need) / tier.unit_gb),
-                math.ceil(staging / tier.unit_speed) if tier.unit_speed else 0,
-            )
+            self._wants(load, staging, 0, 0)
 
     def _drives(self, use: Use) -> None:
         """Working copies on the drives of the nodes: what is worked on there must be kept elsewhere too, or may be lost."""

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from solver.candidates.storage_boxes import SPEED
 from solver.candidates.storage_needs import DataNeed
-from solver.candidates.storage_tiers import SPEED, place
+from solver.candidates.storage_tiers import place
 from solver.candidates.storage_use import DRIVES, STREAM_STEP
 
 COUNTED = ["stream", "late", "staging_rent", *(f"less_{c}" for c in DRIVES)]

@@ -1,7 +1,7 @@
-"""Where data can lie: storage systems bought for own sites, storage services of providers, and the nodes' own drives.
+"""Where data can lie: storage systems and drive pools bought for own sites, storage services of providers.
 
-A place is an own site or a provider. Drives to build a pool from are in the catalogue without the chassis around them, so
-drive pools are no tier; nor are services whose price leaves out what they run on.
+A place is an own site or a provider. Systems are sold by the usable TB, pools are bought by the drive; both stand in boxes
+(`storage_boxes`). Services whose price leaves out what they run on are no tiers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,21 @@ import polars as pl
 from catalogs.catalog import Catalog
 from problems.schema import Problem, Site
 from solver.candidates.frames import fx_rates
+from solver.candidates.storage_boxes import (
+    SPEED,
+    Box,
+    DrivePool,
+    System,
+    box_of_drives,
+    box_of_tb,
+    drive_pools,
+    system_of,
+)
 from solver.candidates.terms import compliance_key, trusted
 from solver.features.storage import MAX_FILL
 
 GB = 1000
 """Sizes are counted in GB [1/TB]."""
-SPEED = 10_000
-"""Speeds are counted in 0.1 MB/s [per GB/s]."""
 RENTED_MODES = frozenset({"on_demand", "subscription"})
 """Billing modes of a policy under which storage may be rented by the month."""
 
@@ -55,8 +63,8 @@ class Tier:
         Size of one unit, and the least that can be had [TB].
     fill : float
         Share of it that may be filled [fraction].
-    gb_s_per_tb, iops_per_tb : float, optional
-        Reading, and writing, and operations per TB held [GB/s per TB, 1/s per TB].
+    unit_read_gb_s, unit_write_gb_s, unit_ops : float, optional
+        Reading, writing and operations of one unit, where they grow with size [GB/s, GB/s, 1/s].
     read_gb_s, write_gb_s, iops : float, optional
         Of all of it, whatever its size; None: not known.
     price, monthly : float
@@ -67,6 +75,12 @@ class Tier:
         Reading back is charged by the TB: for archives and backups only.
     lasting : bool
         Whether it may hold the only copy.
+    counted, per_unit : str, float
+        What the bill counts, and how much of it one unit is ("TB", 0.1).
+    parts : tuple of str
+        What one unit is made of.
+    box : Box, optional
+        What units stand in; None for services.
     """
 
     key: str
@@ -77,8 +91,9 @@ class Tier:
     unit_tb: float
     min_tb: float
     fill: float
-    gb_s_per_tb: float | None
-    iops_per_tb: float | None
+    unit_read_gb_s: float | None
+    unit_write_gb_s: float | None
+    unit_ops: float | None
     read_gb_s: float | None
     write_gb_s: float | None
     iops: float | None
@@ -90,6 +105,10 @@ class Tier:
     as_of: str | None
     confidence: str
     source: str
+    counted: str = "TB"
+    per_unit: float = 1.0
+    parts: tuple[str, ...] = ()
+    box: Box | None = None
 
     @property
     def unit_gb(self) -> int:
@@ -97,14 +116,19 @@ class Tier:
         return math.floor(self.unit_tb * self.fill * GB + 1e-6)
 
     @property
-    def unit_speed(self) -> int:
-        """Speed of one unit [0.1 MB/s]; 0 where speed does not grow with size."""
-        return 0 if self.gb_s_per_tb is None else math.floor(self.gb_s_per_tb * self.unit_tb * SPEED + 1e-6)
+    def unit_read(self) -> int:
+        """Reading of one unit [0.1 MB/s]; 0 where it does not grow with size."""
+        return _whole(self.unit_read_gb_s, SPEED)
+
+    @property
+    def unit_write(self) -> int:
+        """Writing of one unit [0.1 MB/s]; 0 where it does not grow with size."""
+        return _whole(self.unit_write_gb_s, SPEED)
 
     @property
     def unit_iops(self) -> int:
         """Operations of one unit [1/s]; 0 where they do not grow with size."""
-        return 0 if self.iops_per_tb is None else math.floor(self.iops_per_tb * self.unit_tb + 1e-6)
+        return _whole(self.unit_ops, 1)
 
     @property
     def least_units(self) -> int:
@@ -113,12 +137,16 @@ class Tier:
 
     def serves(self, *, read: bool, write: bool, iops: bool) -> bool:
         """Whether it states the speeds that are asked for: unknown is not infinite."""
-        grows = self.gb_s_per_tb is not None
+        box = self.box
         return (
-            (not read or grows or self.read_gb_s is not None)
-            and (not write or grows or self.write_gb_s is not None)
+            (not read or ((self.unit_read > 0 or self.read_gb_s is not None) and (box is None or box.read > 0)))
+            and (not write or ((self.unit_write > 0 or self.write_gb_s is not None) and (box is None or box.write > 0)))
             and (not iops or self.unit_iops > 0 or self.iops is not None)
         )
+
+
+def _whole(value: float | None, unit: int) -> int:
+    return 0 if value is None else math.floor(value * unit + 1e-6)
 
 
 def storage_tiers(problem: Problem, catalog: Catalog) -> list[Tier]:
@@ -155,9 +183,14 @@ def storage_tiers(problem: Problem, catalog: Catalog) -> list[Tier]:
             & pl.col("class").is_in(["parallel_fs", "object", "block"])
             & pl.col("price_usd_per_tb").is_not_null()
         ).to_dicts()
+        made = {r["storage"]: system_of(r, catalog) for r in systems}
+        least = problem.policy.min_confidence
+        systems = [r for r in systems if (m := made[r["storage"]]) is None or m.can_be_paid(least)]
+        pools = drive_pools(catalog, problem.policy.min_confidence)
         for site in problem.sites:
             if open_site(site, limits.countries, limits.compliance):
-                tiers += [_system(r, site, catalog, usd) for r in systems]
+                tiers += [_system(r, made[r["storage"]], site, catalog, usd) for r in systems]
+                tiers += [_pool(p, site, usd) for p in pools]
     if modes & RENTED_MODES and (deployment is None or set(deployment) - {"on_premises"}):
         services = rows.filter(
             (pl.col("location") == "cloud")
@@ -200,11 +233,15 @@ def open_providers(
     return found
 
 
-def _system(r: dict[str, Any], site: Site, catalog: Catalog, usd: float) -> Tier:
+def _system(r: dict[str, Any], made: System | None, site: Site, catalog: Catalog, usd: float) -> Tier:
     """A system bought for an own site, by the usable TB."""
     kind = "flash" if r["class"] == "parallel_fs" else "hdd"
-    per_tb = catalog.assumption(f"{kind}_storage_w_per_tb") if r["power_w"] is None else r["power_w"]
     own_iops = _least(r["read_iops"], r["write_iops"])
+    if r["power_w"] is not None:
+        per_tb = r["power_w"]  # of all of it: boxes draw no more
+    else:
+        per_tb = catalog.assumption(f"{kind}_storage_w_per_tb") if made is None else made.tb_w
+    grows = r["gb_s_per_tb"]
     return Tier(
         key=f"{site_place(site.name)}/{r['storage']}",
         name=r["storage"],
@@ -214,8 +251,9 @@ def _system(r: dict[str, Any], site: Site, catalog: Catalog, usd: float) -> Tier
         unit_tb=1.0,
         min_tb=r["min_size_tb"] or 0.0,
         fill=MAX_FILL,
-        gb_s_per_tb=r["gb_s_per_tb"],
-        iops_per_tb=catalog.assumption(f"{kind}_storage_iops_per_tb") if own_iops is None else None,
+        unit_read_gb_s=grows,
+        unit_write_gb_s=grows,
+        unit_ops=catalog.assumption(f"{kind}_storage_iops_per_tb") if own_iops is None else None,
         read_gb_s=r["read_gb_s"],
         write_gb_s=r["write_gb_s"],
         iops=own_iops,
@@ -227,6 +265,38 @@ def _system(r: dict[str, Any], site: Site, catalog: Catalog, usd: float) -> Tier
         as_of=r["as_of"],
         confidence=r["confidence"],
         source=r["source"],
+        box=None if made is None else box_of_tb(made, usd, r["power_w"]),
+    )
+
+
+def _pool(p: DrivePool, site: Site, usd: float) -> Tier:
+    """Drives in boxes, bought by the drive."""
+    return Tier(
+        key=f"{site_place(site.name)}/{p.name}",
+        name=p.name,
+        place=site_place(site.name),
+        site=site.name,
+        place_name=site.name,
+        unit_tb=p.drive_tb * p.data_share,
+        min_tb=p.least_drives * p.drive_tb * p.data_share,
+        fill=MAX_FILL,
+        unit_read_gb_s=p.read_gb_s,
+        unit_write_gb_s=p.write_gb_s * p.data_share,
+        unit_ops=p.iops,
+        read_gb_s=None,
+        write_gb_s=None,
+        iops=None,
+        price=p.drive_usd * usd,
+        monthly=0.0,
+        watts=p.drive_w,
+        seldom=False,
+        lasting=True,
+        as_of=p.as_of,
+        confidence=p.confidence,
+        source=p.source,
+        counted="drives",
+        parts=(f"1 x {p.drive}",),
+        box=box_of_drives(p, usd),
     )
 
 
@@ -245,8 +315,9 @@ def _service(r: dict[str, Any], catalog: Catalog, usd: float) -> Tier:
         unit_tb=unit,
         min_tb=r["min_size_tb"] or 0.0,
         fill=1.0 if store else MAX_FILL,
-        gb_s_per_tb=r["gb_s_per_tb"],
-        iops_per_tb=None,
+        unit_read_gb_s=None if r["gb_s_per_tb"] is None else r["gb_s_per_tb"] * unit,
+        unit_write_gb_s=None if r["gb_s_per_tb"] is None else r["gb_s_per_tb"] * unit,
+        unit_ops=None,
         read_gb_s=r["told_read"] if told else (r["read_gb_s"] or usual),
         write_gb_s=r["told_write"] if told else (r["write_gb_s"] or usual),
         iops=r["told_iops"] if told else _least(r["read_iops"], r["write_iops"]),
@@ -258,6 +329,7 @@ def _service(r: dict[str, Any], catalog: Catalog, usd: float) -> Tier:
         as_of=r["as_of"],
         confidence=r["confidence"],
         source=r["source"],
+        per_unit=unit,
     )
 
 

@@ -10,8 +10,9 @@ import polars as pl
 
 from problems.schema import Problem, Serve
 from solver.candidates.gear import GearContext, GearOption, GearRule
+from solver.candidates.storage_boxes import SPEED
 from solver.candidates.storage_needs import DataNeed
-from solver.candidates.storage_tiers import SPEED, place
+from solver.candidates.storage_tiers import place
 
 STREAM_STEP = 100
 """Reading that follows the training rate is counted in steps of 10 MB/s [0.1 MB/s]."""

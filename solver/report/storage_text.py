@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from problems import units
-from solver.plan import Result, StoredData
+from solver.plan import Item, Result, StoredData
 from solver.report import forms
 from solver.report.messages import Messages
 from solver.report.page import Column, View, table
@@ -27,11 +27,13 @@ def storage_table(result: Result, view: View) -> Iterator[RenderableType]:
         Column(t("Write"), "right"),
         Column(t("Notes"), flexible=True),
     ]
-    yield table(columns, [_row(copy, t) for copy in result.storage], view)
+    boxes = {i.gear: i for i in result.items if i.billing == "purchase" and i.gear}
+    rows = [_row(copy, boxes.get(f"boxes of {copy.gear}"), t) for copy in result.storage]
+    yield table(columns, rows, view)
     yield ""
 
 
-def _row(copy: StoredData, t: Messages) -> list[str]:
+def _row(copy: StoredData, boxes: Item | None, t: Messages) -> list[str]:
     role = {"working": t("working copy"), "master": t("master copy")}.get(copy.role)
     name = copy.name.replace("_", " ")
     return [
@@ -41,7 +43,7 @@ def _row(copy: StoredData, t: Messages) -> list[str]:
         copy.place,
         _speed(copy.read_gb_s),
         _speed(copy.write_gb_s),
-        "\n".join(_notes(copy, t)),
+        "\n".join(_notes(copy, boxes, t)),
     ]
 
 
@@ -49,7 +51,9 @@ def _speed(gb_s: float) -> str:
     return units.format_throughput(gb_s, digits=3) if gb_s else "-"
 
 
-def _notes(copy: StoredData, t: Messages) -> Iterator[str]:
+def _notes(copy: StoredData, boxes: Item | None, t: Messages) -> Iterator[str]:
+    if boxes is not None:
+        yield t("in {n} x {box}", n=forms.number(boxes.quantity), box=boxes.item)
     if copy.iops:
         yield t("{n} operations/s", n=forms.number(copy.iops))
     if copy.staging_h:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from solver.plan import Item, LimitUse, Placement, Result, Status, StopReason, WorkloadPlan
 from solver.report import forms
 from solver.report.messages import Messages
+from solver.report.part_names import part_text
 
 STARRED = ("derived", "estimate", "recalled")
 DROPPED_SHOWN = 4
@@ -113,7 +114,7 @@ def item_rows(result: Result, t: Messages, wide: bool) -> Iterator[Sequence[str]
             row.append(item_price(item, currency))
         row += [monthly(item.total_cost), forms.money(item.total_cost, currency), forms.watts(item.power_w)]
         yield row
-        inside = [*when_text(item, result, t), *item.parts]
+        inside = [*when_text(item, result, t), *(part_text(part, t) for part in item.parts)]
         if item.fallback_share:
             price = f"{item.fallback_price_per_hour} {item.price_currency or currency}/h"
             share = forms.share(item.fallback_share, 3)

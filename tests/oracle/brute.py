@@ -295,7 +295,9 @@ class _Search:
         if self._over(self._at_best(spent), capex + self.capex_credit, held, hired):
             return
         if at == len(self.commits):
-            for gear in self._gears(0, {}):
+            if inst.gear and not self._works(held, spent, capex, taken, hired):
+                return
+            for gear in self._gears(self._at_best(spent)[0]):
                 self.gear = gear
                 now = list(spent)
                 more = 0
@@ -331,25 +333,73 @@ class _Search:
             self._commit(at + 1, held, now, capex + capacity.capex * n, taken, hired)
             hold(-n)
 
+    def _works(self, held: list[list[int]], spent: list[int], capex: int, taken: list[int], hired: list[int]) -> bool:
+        """Whether the work can be done on these nodes at all, were gear free."""
+        known, self.best = self.best, None
+        self._fill(held, self._at_best(spent), capex + self.capex_credit, taken, hired)
+        found, self.best = self.best is not None, known
+        return found
+
     def _at_best(self, spent: list[int]) -> list[int]:
         """Money spent, less all that gear sold could bring."""
         return [a + b for a, b in zip(spent, self.credit, strict=True)]
 
-    def _gears(self, at: int, counts: dict[int, int]) -> Iterator[dict[int, int]]:
-        """Every vector of gear that keeps all rows beside the commitments and jobs chosen."""
-        self.tick()
+    def _gears(self, spent: int) -> Iterator[dict[int, int]]:
+        """Every vector of gear that keeps all rows beside the commitments and jobs chosen; `spent` of the objective so far.
+
+        Counts that no row leaves open, whatever the later ones, are not tried, nor those that cost more than the best plan.
+        """
         inst = self.inst
-        if at < len(inst.gear):
-            for n in range(inst.gear[at].max_count + 1):
-                yield from self._gears(at + 1, {**counts, at: n})
-            return
+        most = [g.max_count for g in inst.gear]
+        rows = []
         for row in inst.rows:
-            value = sum(f * self.counts[i] for i, f in row.commit)
-            value += sum(f for q, f in row.chosen if q in self.chosen)
-            value += sum(f * counts[g] for g, f in row.gear)
-            if (row.low is not None and value < row.low) or (row.high is not None and value > row.high):
+            base = sum(f * self.counts[i] for i, f in row.commit)
+            base += sum(f for q, f in row.chosen if q in self.chosen)
+            low = -math.inf if row.low is None else row.low - base
+            high = math.inf if row.high is None else row.high - base
+            factor: dict[int, int] = {}
+            for g, f in row.gear:
+                factor[g] = factor.get(g, 0) + f
+            if not factor and not low <= 0 <= high:
                 return
-        yield counts
+            rows.append((low, high, factor))
+        costs = [self.amount(g)[0] for g in inst.gear]
+        yield from self._gear(0, {}, [0] * len(rows), rows, most, costs, spent)
+
+    def _gear(
+        self,
+        at: int,
+        counts: dict[int, int],
+        sums: list[int],
+        rows: list[tuple[float, float, dict[int, int]]],
+        most: list[int],
+        costs: list[int],
+        spent: int,
+    ) -> Iterator[dict[int, int]]:
+        self.tick()
+        if at == len(most):
+            yield counts
+            return
+        first, last = 0, most[at]
+        mine = [(n, *row) for n, row in enumerate(rows) if at in row[2]]
+        for n, low, high, factor in mine:
+            f = factor[at]
+            later = [(c, most[g]) for g, c in factor.items() if g > at]
+            least = sums[n] + sum(min(0, c) * m for c, m in later)
+            greatest = sums[n] + sum(max(0, c) * m for c, m in later)
+            # low <= f x + (least .. greatest) <= high
+            bounds = [(high - least) / f, (low - greatest) / f]
+            upper, lower = bounds if f > 0 else (bounds[1], bounds[0])
+            first = max(first, first if lower == -math.inf else math.ceil(lower - 1e-9))
+            last = min(last, last if upper == math.inf else math.floor(upper + 1e-9))
+        for count in range(first, last + 1):
+            now = spent + max(0, costs[at]) * count
+            if self.best is not None and now >= self.best[0][0]:
+                break
+            ahead = list(sums)
+            for n, _, _, factor in mine:
+                ahead[n] += factor[at] * count
+            yield from self._gear(at + 1, {**counts, at: count}, ahead, rows, most, costs, now)
 
     def _over(self, spent: list[int], capex: int, held: list[list[int]], hired: list[int]) -> bool:
         """Whether a cap is broken already (nothing later lowers any of these sums), or nothing can be gained."""

@@ -1,4 +1,4 @@
-"""Problems with data: CP-SAT against HiGHS on the same integers, pruned against whole candidates, plans against verify."""
+"""Problems with data: CP-SAT against HiGHS and brute force on the same integers, pruned against whole candidates, plans against verify."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from solver.plan import Status
 from solver.search import run
 from solver.solve import solve
 from solver.verify import verify
+from tests.oracle.brute import TooLargeError, brute_force
 from tests.oracle.data_problems import data_case
 from tests.oracle.highs import highs_optimum
 from tests.oracle.problems import Case
 
 PER_CHUNK = 6
 SLOW_CHUNKS = (1, 2)
+STEPS = 20_000
 
 
 def cases(first_seed: int) -> Iterator[tuple[str, Case, Instance, Instance]]:
@@ -44,6 +46,12 @@ def test_cp_sat_equals_highs_with_and_without_beaten_candidates(chunk: int) -> N
         assert highs_optimum(pruned).objective == found.objective, name
         assert highs_optimum(whole).objective == found.objective, name
         seen["infeasible" if found.objective is None else "feasible"] += 1
+        try:
+            best = brute_force(pruned, STEPS)
+        except (TooLargeError, ValueError):  # too many plans, or rows over replicas
+            continue
+        assert found.objective == (None if best is None else best.objective), name
+        seen["tried one by one"] += 1
     assert seen["feasible"] >= 2, seen
 
 
