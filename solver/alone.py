@@ -22,9 +22,9 @@ from solver.search import Found, Values
 from solver.single_modes import each_alone, modes_of
 from solver.single_type import cheapest, single_type, types_used
 
-EACH_S = 5.0
+EACH_S = 3.0
 """Most that the search for one alternative may take [s]."""
-TYPES_S = 10.0
+TYPES_S = 5.0
 """Most that the search for the best single type of accelerator may take [s]."""
 GAP = 0.001
 """Gap at which an alternative counts as found; what is stated of it is its bound."""

@@ -34,6 +34,8 @@ from solver.staged import How, simple, staged
 
 BOUND_S = 0.5
 """Most that the bound of one type may take [s]."""
+GAP = 0.001
+"""Gap at which the plan of a type counts as found; what is stated of it is its bound."""
 LEAST_S = 0.2
 """A search gets so much time at least [s]."""
 BOUNDS_SHARE = 0.5
@@ -120,7 +122,7 @@ def best_type(
             open_bounds.append(bound)
             continue
         search = plain_search if known is None and not has_mixes(only) else cheapest
-        found = search(only, left(), 0.0, options, stop)
+        found = search(only, left(), GAP, options, stop)
         if found.status is Status.INFEASIBLE:
             continue
         open_bounds.append(bound if found.bound is None else max(bound, found.bound))
