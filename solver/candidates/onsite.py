@@ -152,13 +152,16 @@ def bought_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame, every_
 def _lean_where_it_tells(builds: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float) -> pl.DataFrame:
     """Leave out lean builds, unless the watts saved are worth their price, where limits of watts cannot ask for them.
 
-    Nodes that no site could power anyhow matter only to what plans would be without the limit.
+    Nodes that no site could power anyhow matter only to what plans would be without the limit. In counted racks and on
+    counted circuits, nodes for work that spans several are taken as money and the room of a rack or circuit say; that is no
+    proof that a leaner one could not squeeze one node more under a limit of the site beside them, which would multiply them.
     """
     least_share = catalog.power_curves["cap_share"].min()
     assert isinstance(least_share, float)
     # The lowest power state that cards may have.
     least_w = pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * least_share
-    tells = least_w.min().over(KEY) <= largest_node_w(problem)
+    counted = any(s.racks is not None or s.circuits for s in problem.sites)
+    tells = (least_w.min().over(KEY) <= largest_node_w(problem)) & ~(pl.lit(counted) & pl.col("has_rdma"))
     lean = builds.filter(~tells).with_columns(fits=fits_more(problem, KEY))
     paid = worth_keeping(lean, watt_usd)
     roomy = lean.filter("fits").join(paid, on=[*KEY, "variant"], how="anti")
