@@ -253,7 +253,9 @@ def reduced(
         calm = any(w.availability is not None for w in services)
         if within:
             kept = kept_pools(capacity, replicas, pooled, redundant)
-            idle = idle_rdma(places, capacity, replicas, pooled, [*extra, *more], kept, calm, money, found.problem, axes)
+            idle = idle_rdma(
+                places, capacity, replicas, pooled, [*extra, *more], kept, calm, money, found.problem, axes
+            )
             useless = pl.concat([outside(places, found.problem, axes), idle]).implode()
             places = places.with_columns(outside=pl.col("pool").is_in(useless))
             gone = places.filter(pl.col("outside") & pl.col("power_limit_w").is_not_null())["pool"].implode()

@@ -238,14 +238,16 @@ class _Fabric:
     def _pairs(self) -> list[int]:
         """Candidate rows of jobs for whose two nodes a direct link will do: nothing can be served beside them.
 
-        A job that keeps both nodes all month leaves no room for replicas; one that has its hours might.
+        A job that keeps both nodes all month leaves no room for replicas; one that has its hours might. Nodes that services
+        could use are not cut off from data that lies elsewhere.
         """
         options = self.context.found.options
         if options.is_empty() or self.family.oversubscription > 1:
             return []
         two = pl.col("pooled") & (pl.col("nodes") == 2) & pl.col("pool").is_in(list(self.family.nics))
         if self.family.serves:
-            two &= pl.col("slots") == 0
+            fed = [need.work for need in self.context.found.data if need.work is not None]
+            two &= (pl.col("slots") == 0) & ~pl.col("work").is_in(fed)
         return options.filter(two)["row"].to_list()
 
     def _jobs(self) -> dict[str, dict[int, int]]:

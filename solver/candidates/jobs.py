@@ -220,7 +220,9 @@ class _Search:
         good = rated.filter(pl.col("rate_reason").is_null() & (pl.col("tokens_per_s") > 0))
         # Of equally fast layouts the one with the least tensor and pipeline parallelism, and with the most memory to spare.
         fastest = good.filter(pl.col("tokens_per_s") == pl.col("tokens_per_s").max().over("at"))
-        best = fastest.sort("at", "tp", "pp", "training_gib_per_gpu", maintain_order=True).unique("at", keep="first", maintain_order=True)
+        best = fastest.sort("at", "tp", "pp", "training_gib_per_gpu", maintain_order=True).unique(
+            "at", keep="first", maintain_order=True
+        )
         self._note(best_short, good, "memory", "memory_reason")
         self._note(bad, good, "speed", "rate_reason")
         alike = best.filter(pl.col("nodes") == 1).drop([c for c in CLUSTER_KEY if c not in SIZE_KEY])

@@ -60,9 +60,9 @@ def requirement_levels(problem: Problem, catalog: Catalog) -> pl.DataFrame:
         }
         # What many nodes need is among what few need, unless no network is that fast: then it is refused by its own name.
         between_nodes = {"cluster": hard("training_network_gbps")}
-        large = hard("training_network_gbps_large")
-        if large < between_nodes["cluster"] or not _ports_of(catalog, large):
-            between_nodes["cluster-large"] = large
+        many = hard("training_network_gbps_large")
+        if many < between_nodes["cluster"] or not _ports_of(catalog, many):
+            between_nodes["cluster-large"] = many
         for suffix, nvme_tb in _local_tb(trains, hard("training_nvme_tb")).items():
             need = {**train, "nvme_tb": nvme_tb}
             level("training" + suffix, **need, ram_min_gib=cached)

@@ -424,7 +424,9 @@ def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame, money: Sequence[str])
             pl.lit("monthly" not in money)
             | (
                 pl.col("monthlies_a").list.sum()
-                <= pl.col("monthlies").list.slice("first_stage", pl.col("until_stage") - pl.col("first_stage")).list.min()
+                <= pl.col("monthlies")
+                .list.slice("first_stage", pl.col("until_stage") - pl.col("first_stage"))
+                .list.min()
             ),
         )
     )

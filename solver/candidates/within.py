@@ -168,7 +168,9 @@ def idle_rdma(
     works = [f.filter(pl.col("nodes") <= 1)["pool"] for f in (replicas, pooled) if not f.is_empty()]
     works_inside = pl.col("pool").is_in(pl.concat(works).implode())
     members = joining.join(fabrics, on=["site", "network"], how="inner").join(
-        sisters.select("pool", "network_a").unique().with_columns(sister=pl.lit(True)), on=["pool", "network_a"], how="left"
+        sisters.select("pool", "network_a").unique().with_columns(sister=pl.lit(True)),
+        on=["pool", "network_a"],
+        how="left",
     )
     members = members.join(spans.group_by("pool").agg(nodes=pl.col("nodes").min()), on="pool", how="left")
     family = ["site", "network", "oversubscription", "network_a"]
@@ -216,4 +218,6 @@ def _swapped(joining: pl.DataFrame, plain: pl.DataFrame, most: pl.DataFrame) -> 
     other = plain.select(columns).unique().join(most, on="site")
     pairs = joining.select(columns).unique().join(other, on="site", suffix="_a")
     cheap = pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in figures)
-    return pairs.filter(cheap & (pl.col("switch_ports_a") >= pl.col("most_ports"))).select("site", "network", "network_a")
+    return pairs.filter(cheap & (pl.col("switch_ports_a") >= pl.col("most_ports"))).select(
+        "site", "network", "network_a"
+    )
