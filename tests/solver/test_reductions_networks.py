@@ -180,13 +180,30 @@ def test_a_leaner_build_is_bought_for_work_across_nodes_where_watts_are_short() 
     compared(problem(5800), cat)
 
 
-def test_a_service_may_share_the_switch_of_a_job() -> None:
-    """Where the switch that leads out is dear, a service stands on the network of the job across nodes, which has one anyhow."""
+def dear_switches() -> Catalog:
+    """Three networks, of which the one without RDMA has switches at forty times the price."""
     cat = parts(random.Random(1), networks=NETWORKS[:3], factors=(1.0,))
     dear = pl.when(pl.col("network") == "25GbE").then(40.0).otherwise(1.0)
-    cat = replace(cat, network=cat.network.with_columns(pl.col("switch_price_usd") * dear))
-    found = solved(problem(None, rate=9.0, tokens="9B"), cat)
+    return replace(cat, network=cat.network.with_columns(pl.col("switch_price_usd") * dear))
+
+
+def test_a_service_may_share_the_switch_of_a_job() -> None:
+    """Where the switch that leads out is dear, a service stands on the network of the job across nodes, which has one anyhow."""
+    found = solved(problem(None, rate=9.0, tokens="9B"), dear_switches())
     assert networks(found, "chat") == networks(found, "tune") != {"25GbE"}
+    bought = [i for i in found.items if i.billing == "purchase" and (i.gear or "").startswith("fabric switch")]
+    assert [i.quantity for i in bought] == [1]
+
+
+def test_two_nodes_of_a_job_need_no_switch_where_others_serve() -> None:
+    """Services could stand on that network, but this job keeps both of its nodes all month."""
+    found = solved(problem(None, rate=9.0, tokens="4B"), dear_switches())
+    (run,) = placed(found, "tune")
+    (network,) = networks(found, "tune")
+    gear = {i.gear: i.quantity for i in found.items if i.gear and i.gear.endswith(network) and i.billing == "purchase"}
+    assert run.nodes == 2
+    assert set(gear) == {f"fabric links 1 room {network}"}
+    assert networks(found, "chat") != {network}
 
 
 @pytest.mark.parametrize("seed", [1, 5])
