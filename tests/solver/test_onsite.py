@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,7 +12,7 @@ import pytest
 
 from catalogs.catalog import Catalog
 from catalogs.load import load_catalog
-from problems.load import LoadedProblem, load_text
+from problems.load import LoadedProblem, load_problem, load_text
 from solver.candidates import onsite
 from solver.candidates.frames import POOL_COLUMNS, Pools, fx_rates
 from solver.candidates.levels import requirement_levels
@@ -194,3 +195,10 @@ def test_a_watt_is_worth_its_energy_over_the_horizon() -> None:
     assert watts_scarce(problem(TUNE, sites=[{**ROOM, "it_power": "9kW"}]).problem)
     assert not watts_scarce(problem(TUNE).problem)
     assert largest_node_w(problem(TUNE, sites=[{**ROOM, "power": "7kW"}]).problem) == pytest.approx(5000.0)
+
+
+def test_the_builds_of_the_largest_rooms_stay_few() -> None:
+    """Every network, lean builds and all: still far fewer than combinations of parts."""
+    for name in ("lora-70b", "cluster-32-nodes"):
+        path = Path(__file__).resolve().parents[2] / "problems" / f"{name}.yaml"
+        assert 100 < bought(load_problem(path)).pools.height < 5000
