@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import polars as pl
 
@@ -77,3 +77,7 @@ class Catalog:
         if values.is_empty():
             raise KeyError(key)
         return float(values[0])
+
+
+TABLE_NAMES: tuple[str, ...] = tuple(f.name for f in fields(Catalog) if f.name != "sha256")
+"""Tables of a catalogue; the schema of each stands under its name in `catalogs.schema.TABLES`."""

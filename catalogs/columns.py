@@ -8,9 +8,8 @@ from typing import get_args
 import dataframely as dy
 import polars as pl
 
-from problems.schema import Confidence, Currency
+from problems.terms import CONFIDENCES, Currency
 
-CONFIDENCES: tuple[str, ...] = get_args(Confidence)
 CURRENCIES: tuple[str, ...] = get_args(Currency)
 AS_OF = r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$"
 COUNTRY = r"^[A-Z]{2}$"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from catalogs.columns import CONFIDENCES
+from problems.terms import CONFIDENCES
 
 SWITCH = "derive_commitments"
 # Discounts of this "provider" hold for the clouds of the country in their region: those that price in its currency.

@@ -6,7 +6,6 @@ import dataframely as dy
 import polars as pl
 
 from catalogs.columns import (
-    CONFIDENCES,
     Sourced,
     at_least_zero,
     choice,
@@ -16,6 +15,7 @@ from catalogs.columns import (
     positive,
     text,
 )
+from problems.terms import CONFIDENCES
 
 STACKS = ("cuda", "rocm", "cann", "neuron", "tpu", "gaudi", "groq", "cerebras")
 SERVER_KINDS = ("server", "rack", "cluster", "workstation", "appliance")

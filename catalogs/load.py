@@ -1,4 +1,7 @@
-"""Read the embedded catalogue, lay overlays over it, validate, and hand out one frozen `Catalog`."""
+"""Read the embedded catalogue, lay overlays over it, validate, and hand out one frozen `Catalog`.
+
+Frame schemas are imported where something is to be validated: the embedded tables are sealed and load without them.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,11 @@ from typing import NamedTuple
 import polars as pl
 
 from catalogs.book import apply_book
-from catalogs.cache import read_manifest, read_parquet
-from catalogs.catalog import Catalog
+from catalogs.catalog import TABLE_NAMES, Catalog
 from catalogs.commitments import derive_commitments
 from catalogs.compute_units import compute_unit_prices
 from catalogs.errors import CatalogError, Issue
-from catalogs.read import nearest, parse_table
-from catalogs.schema import TABLES
-from catalogs.seal import SEALS, content_sha256, file_sha256, plain, read_sealed, read_seals
-from catalogs.validate import reference_issues, rule_issues
-
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx", ".xls")
+from catalogs.seal import SEALS, Tables, TypedSeal, content_sha256, file_sha256, plain, read_sealed, read_seals
 
 
 def load_catalog(overlays: Sequence[Path] = ()) -> Catalog:
@@ -40,142 +37,123 @@ def load_catalog(overlays: Sequence[Path] = ()) -> Catalog:
     """
     if not overlays:
         return _default()
-    tables = dict(_embedded().tables)
-    sealed = dict(_embedded().sealed)
-    issues = list(_embedded().issues)
-    layers = [_read_overlay(Path(folder)) for folder in overlays]
-    for name in {table for layer in layers for table in layer.steps_aside}:
-        tables[name] = tables[name].clear()
-        sealed.pop(name, None)
-    for layer in layers:
-        issues += layer.issues
-        for name, rows in layer.tables.items():
-            if name not in layer.sealed:
-                issues += rule_issues(name, rows)
-            if tables[name].is_empty():
-                tables[name] = rows
-                # The content of a table is that of the layer, where nothing lies under it.
-                sealed |= {name: layer.sealed[name]} if name in layer.sealed else {}
-                continue
-            kept = tables[name].join(rows, on=TABLES[name].primary_key(), how="anti", maintain_order="left")
-            tables[name] = pl.concat([kept, rows])
-            under, over = sealed.pop(name, None), layer.sealed.get(name)
-            if under and over:
-                sealed[name] = hashlib.sha256(f"{under} under {over}".encode()).hexdigest()
-    return _assembled(tables, issues, sealed)
+    from catalogs.overlays import laid_over
+
+    return _assembled(laid_over(_embedded(), overlays))
 
 
 @lru_cache(maxsize=1)
 def _default() -> Catalog:
-    embedded = _embedded()
-    return _assembled(embedded.tables, embedded.issues, embedded.sealed)
+    found = _files()
+    return _assembled(_embedded()) if None in found.seals.values() else _AsAsked.of(found)
 
 
-class _Embedded(NamedTuple):
-    """Tables of the package, faults met in reading, content hashes of those validated before."""
+class _Files(NamedTuple):
+    """Files of the package's own data folder, and the seals that they still bear (None: changed since, or never sealed)."""
 
-    tables: Mapping[str, pl.DataFrame]
-    issues: tuple[Issue, ...]
-    sealed: Mapping[str, str]
+    data: Mapping[str, bytes]
+    seals: Mapping[str, TypedSeal | None]
 
 
 @lru_cache(maxsize=1)
-def _embedded() -> _Embedded:
-    """Tables of the package's own data folder; works from an installed wheel."""
+def _files() -> _Files:
+    """What is in the data folder; works from an installed wheel."""
     folder = files("catalogs").joinpath("data")
     found = folder.joinpath(SEALS)
-    seals = read_seals(found.read_text(encoding="utf-8")) if found.is_file() else {}
+    known = read_seals(found.read_text(encoding="utf-8")) if found.is_file() else {}
+    data = {name: folder.joinpath(f"{name}.csv").read_bytes() for name in TABLE_NAMES}
+    seals = {name: known.get(name) for name in TABLE_NAMES}
+    return _Files(data, {n: s if s and s.file_sha256 == file_sha256(data[n]) else None for n, s in seals.items()})
+
+
+@lru_cache(maxsize=1)
+def _embedded() -> Tables:
+    """All embedded tables; those without a seal are validated."""
+    found = _files()
     tables: dict[str, pl.DataFrame] = {}
-    sealed: dict[str, str] = {}
     issues: list[Issue] = []
-    for name, schema in TABLES.items():
-        file = f"{name}.csv"
-        data = folder.joinpath(file).read_bytes()
-        if name in seals and seals[name].file_sha256 == file_sha256(data):
-            tables[name] = read_sealed(data, file, schema)
-            sealed[name] = seals[name].content_sha256
+    for name, seal in found.seals.items():
+        if seal:
+            tables[name] = read_sealed(found.data[name], f"{name}.csv", seal.columns)
         else:
-            tables[name], faults = parse_table(data, file, schema)
-            issues += faults + rule_issues(name, tables[name])
-    return _Embedded(tables, tuple(issues), sealed)
+            tables[name], faults = _validated(name, found.data[name])
+            issues += faults
+    return Tables(tables, tuple(issues), {name: seal.content_sha256 for name, seal in found.seals.items() if seal})
 
 
-class _Layer(NamedTuple):
-    """Tables of an overlay, faults met in reading, content hashes of those sealed, tables it stands in place of."""
+def _validated(name: str, data: bytes) -> tuple[pl.DataFrame, list[Issue]]:
+    from catalogs.read import parse_table
+    from catalogs.schema import TABLES
+    from catalogs.validate import rule_issues
 
-    tables: Mapping[str, pl.DataFrame]
-    issues: tuple[Issue, ...] = ()
-    sealed: Mapping[str, str] = {}
-    steps_aside: tuple[str, ...] = ()
-
-
-def _read_overlay(folder: Path) -> _Layer:
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        return _Layer({}, (Issue(str(folder), None, None, what, "a folder of catalogue tables"),))
-    try:
-        manifest = read_manifest(folder)
-    except CatalogError as error:
-        return _Layer({}, error.issues)
-    tables: dict[str, pl.DataFrame] = {}
-    sealed: dict[str, str] = {}
-    issues: list[Issue] = []
-    for path in sorted(p for p in folder.iterdir() if _is_table(p)):
-        name = path.stem
-        if path.suffix not in (".csv", ".parquet") or name not in TABLES:
-            known = [f"{name}.csv" for name in TABLES]
-            issues.append(Issue(str(path), None, None, f"unknown table{nearest(path.name, known)}", ", ".join(known)))
-            continue
-        if name in tables:
-            issues.append(Issue(str(path), None, None, "stands beside a CSV of the same table", "one of the two"))
-            continue
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            issues.append(Issue(str(path), None, None, f"cannot be read ({error.strerror})"))
-            continue
-        seal = manifest.seals.get(name)
-        whole = seal is not None and seal.file_sha256 == file_sha256(data)
-        if path.suffix == ".parquet":
-            found, faults = read_parquet(data, str(path), name, checked=whole)
-        elif whole:
-            found, faults = read_sealed(data, str(path), TABLES[name]), []
-        else:
-            found, faults = parse_table(data, str(path), TABLES[name])
-        issues += faults
-        if found is not None:
-            tables[name] = found
-            if whole and seal is not None:
-                sealed[name] = seal.content_sha256
-    if not tables and not issues:
-        known_files = ", ".join(f"{n}.csv" for n in TABLES)
-        issues.append(Issue(str(folder), None, None, "holds no catalogue table", f"any of {known_files}"))
-    return _Layer(tables, tuple(issues), sealed, manifest.steps_aside)
+    table, faults = parse_table(data, f"{name}.csv", TABLES[name])
+    return table, faults + rule_issues(name, table)
 
 
-def _is_table(path: Path) -> bool:
-    """Whatever looks like a table must be one; seals of a copied data folder are no table."""
-    return path.is_file() and path.suffix.lower() in TABLE_SUFFIXES and path.name != SEALS
+class _Reading(dict[str, pl.DataFrame]):
+    """Sealed tables, each read when it is first asked for."""
+
+    def __init__(self, found: _Files) -> None:
+        self.found = found
+
+    def __missing__(self, name: str) -> pl.DataFrame:
+        seal = self.found.seals[name]
+        assert seal is not None
+        self[name] = table = plain(read_sealed(self.found.data[name], f"{name}.csv", seal.columns))
+        return table
 
 
-def _assembled(tables: Mapping[str, pl.DataFrame], issues: Sequence[Issue], sealed: Mapping[str, str]) -> Catalog:
-    """Check references where a table was changed, then drop the bookkeeping columns.
+class _AsAsked(Catalog):
+    """The embedded catalogue as sealed: a command reads the tables that it asks for, `check` a few of them."""
 
-    `sealed` : hash of the content of the tables whose rows are as they were when it was taken.
-    """
-    found = list(issues)
+    @classmethod
+    def of(cls, found: _Files) -> Catalog:
+        """Give the catalogue of files that all bear their seals."""
+        contents = {name: seal.content_sha256 for name, seal in found.seals.items() if seal}
+        catalog = cls.__new__(cls)
+        catalog.__dict__.update(reading=_Reading(found), sha256=_digest(contents))
+        return catalog
+
+    def __getattr__(self, name: str) -> pl.DataFrame:
+        if name not in TABLE_NAMES:
+            raise AttributeError(f"a catalogue has no {name!r}")
+        reading: _Reading = self.__dict__["reading"]
+        table = self.__dict__[name] = _priced(reading) if name == "prices" else reading[name]
+        return table
+
+    def __reduce__(self) -> tuple[type[Catalog], tuple[object, ...]]:
+        """Travel whole: the tables beside another process may be others."""
+        return Catalog, (*(getattr(self, name) for name in TABLE_NAMES), self.sha256)
+
+
+def _assembled(read: Tables) -> Catalog:
+    """Check references where a table was changed, then drop the bookkeeping columns."""
+    found = list(read.issues)
     # A row lost to a fault of its own would make every row that refers to it an orphan: say the cause alone.
-    if not found and (len(sealed) < len(tables) or dict(sealed) != dict(_embedded().sealed)):
-        found += reference_issues(tables)
+    if not found and (len(read.sealed) < len(read.tables) or read.sealed != _embedded().sealed):
+        from catalogs.validate import reference_issues
+
+        found += reference_issues(read.tables)
     if found:
         raise CatalogError(found)
-    columns = {name: plain(frame) for name, frame in tables.items()}
-    digest = hashlib.sha256()
-    for name in sorted(columns):
-        content = sealed.get(name) or content_sha256(columns[name], TABLES[name].primary_key())
-        digest.update(f"{name} {content}\n".encode())
+    columns = {name: plain(frame) for name, frame in read.tables.items()}
     # The hash is of what was read; what follows from it is not hashed twice.
-    more = [derive_commitments(columns), compute_unit_prices(columns)]
-    prices = pl.concat([columns["prices"], *more], rechunk=True)
-    columns["prices"] = apply_book(prices, columns["offers"], columns["book"])
-    return Catalog(**columns, sha256=digest.hexdigest())
+    sha256 = _digest({name: read.sealed.get(name) or _content(name, columns[name]) for name in columns})
+    return Catalog(**{**columns, "prices": _priced(columns)}, sha256=sha256)
+
+
+def _digest(contents: Mapping[str, str]) -> str:
+    return hashlib.sha256("".join(f"{name} {contents[name]}\n" for name in sorted(contents)).encode()).hexdigest()
+
+
+def _priced(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Prices as listed, with what follows from them: commitments, compute units, the buyer's own discounts."""
+    more = [derive_commitments(tables), compute_unit_prices(tables)]
+    prices = pl.concat([tables["prices"], *more], rechunk=True)
+    return apply_book(prices, tables["offers"], tables["book"])
+
+
+def _content(name: str, table: pl.DataFrame) -> str:
+    from catalogs.schema import TABLES
+
+    return content_sha256(table, TABLES[name].primary_key())

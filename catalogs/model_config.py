@@ -7,148 +7,15 @@ models table. Families it does not know are refused with the reason, never guess
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-Config = Mapping[str, Any]
+from catalogs.config_families import GATED, UNGATED, Config, family_of, first_of, text_part
+from catalogs.config_families import ConfigError as ConfigError
+from catalogs.config_precision import quantised_precision as quantised_precision
 
-#: Families with gated feed-forward blocks and separate query, key, value, output projections.
-GATED = frozenset(
-    [
-        "llama",
-        "mistral",
-        "mixtral",
-        "ministral",
-        "qwen2",
-        "qwen2_moe",
-        "qwen3",
-        "qwen3_moe",
-        "qwen3_next",
-        "qwen3_5",
-        "qwen3_5_moe",
-        "gemma",
-        "gemma2",
-        "gemma3",
-        "gemma4",
-        "deepseek",
-        "deepseek_v2",
-        "deepseek_v3",
-        "gpt_oss",
-        "phi3",
-        "phimoe",
-        "cohere",
-        "cohere2",
-        "granite",
-        "granitemoe",
-        "glm",
-        "glm4",
-        "glm4_moe",
-        "minimax",
-        "minimax_m2",
-        "llama4",
-        "mimo",
-        "mimo_v2",
-        "olmo2",
-        "internlm2",
-        "internlm3",
-        "baichuan",
-        "exaone",
-        "seed_oss",
-        "stablelm",
-        "hunyuan",
-        "smollm3",
-        "ernie4_5",
-        "ernie4_5_moe",
-        "dbrx",
-        "grok",
-    ]
-)
-UNGATED = frozenset(
-    [
-        "gpt2",
-        "gptj",
-        "gpt_neox",
-        "bloom",
-        "opt",
-        "mpt",
-        "falcon",
-        "phi",
-        "starcoder2",
-        "gpt_bigcode",
-        "nemotron",
-        "nemotron_h",
-        "gpt_neo",
-    ]
-)
-#: model_type as published -> family of the models table.
-MODEL_TYPES: dict[str, str] = {
-    **{name: name for name in GATED | UNGATED},
-    "yi": "llama",
-    "aquila": "llama",
-    "kimi_k2": "deepseek_v3",
-    "kimi_k25": "deepseek_v3",
-    "kimi_vl": "deepseek_v3",
-    "deepseek_v32": "deepseek_v3",
-    "glm_moe_dsa": "deepseek_v3",
-    "glm4_moe_lite": "deepseek_v3",
-    "chatglm": "glm4",
-    "qwen2_vl": "qwen2",
-    "qwen2_5_vl": "qwen2",
-    "qwen2_vl_text": "qwen2",
-    "qwen2_5_vl_text": "qwen2",
-    "qwen3_vl": "qwen3",
-    "qwen3_vl_text": "qwen3",
-    "qwen3_vl_moe": "qwen3_moe",
-    "qwen3_vl_moe_text": "qwen3_moe",
-    "qwen3_omni_moe": "qwen3_moe",
-    "qwen3_omni_moe_text": "qwen3_moe",
-    "qwen3_5_text": "qwen3_5",
-    "qwen3_5_moe_text": "qwen3_5_moe",
-    "gemma3_text": "gemma3",
-    "gemma4_text": "gemma4",
-    "llama4_text": "llama4",
-    "mistral3": "mistral",
-    "ministral3": "mistral",
-    "phi4": "phi3",
-    "phi3small": "phi3",
-    "refinedweb": "falcon",
-    "refinedwebmodel": "falcon",
-    "minimax_text_01": "minimax",
-    "mimo_v2_flash": "mimo_v2",
-    "hunyuan_v1_moe": "hunyuan",
-    "hunyuan_v1_dense": "hunyuan",
-    "grok-1": "grok",
-}
-#: Why well-known types are not read.
-REFUSED: dict[str, str] = {
-    "t5": "encoder-decoder: its memory does not follow the decoder formulas",
-    "mt5": "encoder-decoder: its memory does not follow the decoder formulas",
-    "umt5": "encoder-decoder: its memory does not follow the decoder formulas",
-    "bart": "encoder-decoder: its memory does not follow the decoder formulas",
-    "whisper": "speech encoder-decoder, not a language-model decoder",
-    "bert": "encoder without a KV cache",
-    "roberta": "encoder without a KV cache",
-    "xlm-roberta": "encoder without a KV cache",
-    "mamba": "state-space model without attention",
-    "mamba2": "state-space model without attention",
-    "rwkv": "recurrent model without attention",
-    "clip": "image-text encoder, not a decoder",
-}
 ROTARY_TABLES_LONGER = {"qwen2_vl": 4, "qwen2_5_vl": 4, "qwen3_vl": 4, "qwen3_vl_moe": 4, "qwen3_omni_moe": 4}
 SSM_PATTERN = {"M": "state", "E": "experts", "*": "attention", "-": "mlp"}
-
-
-class ConfigError(Exception):
-    """A ``config.json`` that cannot be read as a decoder; the message says where and why."""
-
-
-def _first(config: Config, *names: str, default: Any = None) -> Any:
-    for name in names:
-        value = config.get(name)
-        if value is not None:
-            return value
-    return default
 
 
 def load_json(path: Path) -> dict[str, Any]:
@@ -164,51 +31,20 @@ def load_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _text_part(config: Config) -> tuple[Config, Config | None]:
-    """Give the decoder's own config and the vision (or audio) config beside it."""
-    for key in ("text_config", "language_config", "llm_config"):
-        inner = config.get(key)
-        if isinstance(inner, dict):
-            merged = {**{k: v for k, v in config.items() if not isinstance(v, dict)}, **inner}
-            return merged, config.get("vision_config")
-    thinker = config.get("thinker_config")
-    if isinstance(thinker, dict):
-        return _text_part({**thinker, "model_type": config.get("model_type", "")})
-    return config, config.get("vision_config")
-
-
-def family_of(config: Config, where: str) -> str:
-    """Give the family of a decoder; raise `ConfigError` for one that is not known."""
-    text, _ = _text_part(config)
-    for source in (text, config):
-        kind = str(source.get("model_type", "")).lower()
-        if kind in MODEL_TYPES:
-            return MODEL_TYPES[kind]
-    kind = str(config.get("model_type") or "").lower()
-    if kind in REFUSED:
-        raise ConfigError(f"{where}: model_type {kind!r} is refused: {REFUSED[kind]}")
-    if config.get("is_encoder_decoder"):
-        raise ConfigError(f"{where}: model_type {kind!r} is refused: {REFUSED['t5']}")
-    if not kind:
-        raise ConfigError(f"{where}: no model_type; this is not a model's config.json")
-    known = ", ".join(sorted(GATED | UNGATED))
-    raise ConfigError(f"{where}: model_type {kind!r} is not a decoder family kitout knows (known: {known})")
-
-
 class _Reader:
     """Collects the columns of one model; remembers what is missing, to report all of it at once."""
 
     def __init__(self, config: Config, where: str) -> None:
         self.whole = config
         self.where = where
-        self.text, self.vision = _text_part(config)
+        self.text, self.vision = text_part(config)
         self.kind = str(config.get("model_type", "")).lower()
         self.family = family_of(config, where)
         self.missing: list[str] = []
         self.out: dict[str, Any] = {"family": self.family}
 
     def need(self, column: str, *names: str, default: Any = None) -> int:
-        value = _first(self.text, *names, default=default)
+        value = first_of(self.text, *names, default=default)
         if isinstance(value, list):
             value = value[0] if value else None
         if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
@@ -218,7 +54,7 @@ class _Reader:
         return int(value)
 
     def maybe(self, column: str, *names: str) -> int | None:
-        value = _first(self.text, *names)
+        value = first_of(self.text, *names)
         if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
             self.out[column] = int(value)
             return int(value)
@@ -236,7 +72,7 @@ class _Reader:
             default=2048,
         )  # fmt: skip
         self.out["kv_heads"] = self.kv_heads(heads)
-        head_dim = _first(self.text, "head_dim", "kv_channels", "attention_head_dim")
+        head_dim = first_of(self.text, "head_dim", "kv_channels", "attention_head_dim")
         self.out["head_dim"] = int(head_dim) if head_dim else hidden // heads
         self.feed_forward(hidden)
         self.out["ffn_matrices"] = 3 if self.family in GATED else 2
@@ -247,20 +83,20 @@ class _Reader:
         nested = attention.get("kv_n_heads") if isinstance(attention, dict) else None
         if self.family == "falcon":
             if self.text.get("new_decoder_architecture"):
-                return int(_first(self.text, "num_kv_heads", "n_head_kv", default=heads))
+                return int(first_of(self.text, "num_kv_heads", "n_head_kv", default=heads))
             return 1 if self.text.get("multi_query", True) else heads
         if self.family == "gpt_bigcode":
             return 1 if self.text.get("multi_query", True) else heads
         if self.kind == "chatglm" and self.text.get("multi_query_attention"):
             return int(self.text.get("multi_query_group_num", heads))
-        own = _first(self.text, "num_key_value_heads", "num_kv_heads", "n_head_kv", default=nested)
+        own = first_of(self.text, "num_key_value_heads", "num_kv_heads", "n_head_kv", default=nested)
         return int(own) if own else heads
 
     def feed_forward(self, hidden: int) -> None:
         if self.kind == "llama4" or self.family == "llama4":
-            width = _first(self.text, "intermediate_size_mlp", "intermediate_size")
+            width = first_of(self.text, "intermediate_size_mlp", "intermediate_size")
         else:
-            width = _first(self.text, "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff")
+            width = first_of(self.text, "intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff")
         nested = self.text.get("ffn_config")
         if width is None and isinstance(nested, dict):
             width = nested.get("ffn_hidden_size")
@@ -277,7 +113,7 @@ class _Reader:
         nested = self.text.get("ffn_config")
         inner: Config = nested if isinstance(nested, dict) else {}
         names = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts", "num_routed_experts")
-        count = _first({**inner, **self.text}, *names)
+        count = first_of({**inner, **self.text}, *names)
         if isinstance(count, list):
             count = count[0]
         if not count or int(count) < 2 or self.text.get("enable_moe_block") is False:
@@ -285,7 +121,7 @@ class _Reader:
                 self.missing.append("intermediate_size")
             return
         self.out["experts"] = int(count)
-        chosen = _first(
+        chosen = first_of(
             {**inner, **self.text}, "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k",
             "top_k_experts", "experts_per_token",
         )  # fmt: skip
@@ -295,7 +131,7 @@ class _Reader:
             self.missing.append("num_experts_per_tok")
             return
         self.out["experts_per_token"] = int(chosen)
-        width = _first(self.text, "moe_intermediate_size", "expert_intermediate_size")
+        width = first_of(self.text, "moe_intermediate_size", "expert_intermediate_size")
         if isinstance(width, list):
             width = width[0]
         if self.family == "llama4":
@@ -305,8 +141,8 @@ class _Reader:
         self.dense_layers()
 
     def shared_experts(self) -> None:
-        own = _first(self.text, "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
-        count = _first(
+        own = first_of(self.text, "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
+        count = first_of(
             self.text, "n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"
         )
         if isinstance(count, list):
@@ -323,8 +159,8 @@ class _Reader:
             self.out["shared_intermediate"] = int(count) * int(self.out["moe_intermediate"] or 0)
 
     def dense_layers(self) -> None:
-        first = _first(self.text, "first_k_dense_replace", "moe_layer_start_index")
-        step = _first(self.text, "interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq", default=1)
+        first = first_of(self.text, "first_k_dense_replace", "moe_layer_start_index")
+        step = first_of(self.text, "interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq", default=1)
         listed = self.text.get("mlp_only_layers")
         if isinstance(step, list):
             self.out["dense_layers"] = sum(1 for kind in step if not kind)
@@ -351,7 +187,7 @@ class _Reader:
 
     def layer_kinds(self) -> None:
         """Count full, sliding and linear layers from layer_types, a pattern or an interval."""
-        window = _first(self.text, "sliding_window", "sliding_window_size")
+        window = first_of(self.text, "sliding_window", "sliding_window_size")
         if self.text.get("use_sliding_window") is False:
             window = None
         kinds = self._listed_kinds()
@@ -372,7 +208,7 @@ class _Reader:
         if isinstance(listed, list) and listed:
             names = {"full_attention": "full", "sliding_attention": "sliding", "linear_attention": "linear"}
             return [names.get(str(kind), "full") for kind in listed]
-        flags = _first(self.text, "hybrid_layer_pattern", "attn_type_list")
+        flags = first_of(self.text, "hybrid_layer_pattern", "attn_type_list")
         if isinstance(flags, list) and flags:
             other = "linear" if self.family == "minimax" else "sliding"
             # MiMo marks sliding layers with 1, MiniMax marks softmax layers with 1.
@@ -384,7 +220,7 @@ class _Reader:
         interval = self.text.get("full_attention_interval")
         if interval and self.family in ("qwen3_next", "qwen3_5", "qwen3_5_moe"):
             return ["full" if (i + 1) % int(interval) == 0 else "linear" for i in range(self.layers)]
-        pattern = _first(self.text, "sliding_window_pattern", "_sliding_window_pattern")
+        pattern = first_of(self.text, "sliding_window_pattern", "_sliding_window_pattern")
         default = {"gemma2": 2, "gpt_oss": 2, "gemma3": 6, "cohere2": 4, "gemma4": 6}.get(self.family)
         step = int(pattern) if isinstance(pattern, int) else default
         if step and window:
@@ -429,14 +265,14 @@ class _Reader:
 
     def positions(self) -> None:
         factor = ROTARY_TABLES_LONGER.get(self.kind, 1)
-        scaling = _first(self.text, "rope_scaling", "rope_parameters", default={})
-        kind = str(_first(scaling, "rope_type", "type", default="")) if isinstance(scaling, dict) else ""
+        scaling = first_of(self.text, "rope_scaling", "rope_parameters", default={})
+        kind = str(first_of(scaling, "rope_type", "type", default="")) if isinstance(scaling, dict) else ""
         context = self.out.get("max_context", 0)
         if kind == "linear":
             factor = int(float(scaling.get("factor", 1))) + (1 if self.family == "gemma3" else 0)
         if factor > 1:
             self.out["rope_positions"] = context * factor
-        share = _first(self.text, "partial_rotary_factor", "rotary_pct", "rotary_emb_fraction")
+        share = first_of(self.text, "partial_rotary_factor", "rotary_pct", "rotary_emb_fraction")
         if share is None and isinstance(scaling, dict):
             share = scaling.get("partial_rotary_factor")
         rotary = self.text.get("rotary_dim")
@@ -452,11 +288,11 @@ class _Reader:
         vision = self.vision
         if not isinstance(vision, dict):
             return
-        depth = _first(vision, "num_hidden_layers", "depth", "vt_num_hidden_layers", "layers")
-        width = _first(vision, "hidden_size", "embed_dim", "vt_hidden_size", "width")
+        depth = first_of(vision, "num_hidden_layers", "depth", "vt_num_hidden_layers", "layers")
+        width = first_of(vision, "hidden_size", "embed_dim", "vt_hidden_size", "width")
         if not depth or not width:
             return
-        inner = _first(vision, "intermediate_size", "vt_intermediate_size", default=4 * width)
+        inner = first_of(vision, "intermediate_size", "vt_intermediate_size", default=4 * width)
         matrices = 3 if self.kind in ("qwen2_5_vl", "mistral3", "pixtral", "llama4_v") else 2
         merged = 4 if self.kind.startswith("qwen") or self.kind == "kimi_vl" else 1
         projector = (width * merged) ** 2 + width * merged * self.out["hidden"]
@@ -466,11 +302,11 @@ class _Reader:
     def tied(self) -> None:
         default = self.family in ("gemma", "gemma2", "gemma3", "gemma4", "cohere", "cohere2", "gpt2", "bloom", "opt",
                                   "mpt", "gpt_bigcode", "falcon")  # fmt: skip
-        own = _first(self.text, "tie_word_embeddings", default=self.whole.get("tie_word_embeddings"))
+        own = first_of(self.text, "tie_word_embeddings", default=self.whole.get("tie_word_embeddings"))
         self.out["tie_embeddings"] = default if own is None else bool(own)
 
     def precision(self) -> None:
-        quantised = _first(self.whole, "quantization_config", default=self.text.get("quantization_config"))
+        quantised = first_of(self.whole, "quantization_config", default=self.text.get("quantization_config"))
         self.out["native_precision"] = quantised_precision(quantised) if isinstance(quantised, dict) else None
 
     def read(self) -> dict[str, Any]:
@@ -488,42 +324,6 @@ class _Reader:
             names = ", ".join(dict.fromkeys(self.missing))
             raise ConfigError(f"{self.where}: config.json of family {self.family!r} lacks {names}")
         return self.out
-
-
-def quantised_precision(config: Config) -> str | None:
-    """Name the precision that a ``quantization_config`` declares; None when it is not one kitout knows."""
-    method = str(config.get("quant_method", "")).lower()
-    algorithm = str(_first(config, "quant_algo", "fmt", default="")).lower()
-    if method == "mxfp4":
-        return "mxfp4"
-    if "nvfp4" in algorithm or method == "modelopt_fp4":
-        return "nvfp4"
-    if method == "fp8" or "fp8" in algorithm:
-        return "fp8-block" if config.get("weight_block_size") else "fp8"
-    if method in ("awq", "gptq"):
-        return {4: f"{method}-w4", 8: "int8"}.get(int(config.get("bits") or config.get("w_bit") or 4))
-    if method == "bitsandbytes":
-        return "nf4" if config.get("load_in_4bit") or config.get("_load_in_4bit") else "int8"
-    if method == "compressed-tensors":
-        return _compressed_precision(config)
-    return None
-
-
-def _compressed_precision(config: Config) -> str | None:
-    groups = config.get("config_groups")
-    if not isinstance(groups, dict) or not groups:
-        return None
-    group = next(iter(groups.values()))
-    weights = group.get("weights") if isinstance(group, dict) else None
-    if not isinstance(weights, dict):
-        return None
-    bits, kind = weights.get("num_bits"), weights.get("type")
-    if kind == "float":
-        return {8: "fp8", 4: "nvfp4"}.get(int(bits or 0))
-    if bits == 4:
-        only_experts = any("self_attn" in str(name) for name in config.get("ignore", []))
-        return "int4-experts" if only_experts else "w4a16-g128"
-    return "int8" if bits == 8 else None
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -160,10 +161,14 @@ def foldings(name: str) -> Iterator[str]:
             yield fold("-".join(kept))
 
 
-def _known_names(catalog: HasModels) -> dict[str, str]:
+def _known_names(catalog: HasModels) -> Mapping[str, str]:
     """Names by folding: exact ones, then looser ones that only one model answers to."""
-    pairs = [(model, model) for model in catalog.models["model"]]
-    pairs += list(catalog.model_aliases.select("alias", "model").iter_rows())
+    aliases = catalog.model_aliases.select("alias", "model").iter_rows()
+    return _by_folding((*((model, model) for model in catalog.models["model"]), *aliases))
+
+
+@lru_cache(maxsize=4)
+def _by_folding(pairs: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     exact: dict[str, str] = {}
     loose: dict[str, set[str]] = {}
     for name, model in pairs:

@@ -10,12 +10,12 @@ from difflib import get_close_matches
 import polars as pl
 
 from catalogs.catalog import Catalog
-from catalogs.columns import CONFIDENCES
 from catalogs.errors import UnknownName
 from catalogs.market import BILLINGS, DEPLOYMENTS
 from catalogs.money import age_days, convert
 from catalogs.names import match_accelerators, suggest_accelerators
 from catalogs.schema import TABLES
+from problems.terms import CONFIDENCES
 
 # fmt: off
 EU = (

@@ -15,9 +15,8 @@ import polars as pl
 
 from catalogs.columns import Sourced
 from catalogs.errors import Issue
+from catalogs.seal import FILE, LINE, ColumnTypes
 
-FILE = "__file__"
-LINE = "__line__"
 TRUE = ("true", "yes")
 FALSE = ("false", "no")
 
@@ -62,6 +61,12 @@ def column_order(schema: type[dy.Schema]) -> list[str]:
     names = schema.column_names()
     provenance = Sourced.column_names()
     return [n for n in names if n not in provenance] + [n for n in names if n in provenance]
+
+
+def column_types(schema: type[dy.Schema]) -> ColumnTypes:
+    """Columns in the order of files and frames, with their types."""
+    columns = schema.columns()
+    return {name: type(columns[name].dtype) for name in column_order(schema)}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

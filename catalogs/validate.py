@@ -8,8 +8,9 @@ import dataframely as dy
 import polars as pl
 
 from catalogs.errors import Issue
-from catalogs.read import FILE, LINE, describe, nearest
+from catalogs.read import describe, nearest
 from catalogs.schema import REFERENCES, TABLES, Reference
+from catalogs.seal import FILE, LINE
 
 
 def rule_issues(name: str, frame: pl.DataFrame) -> list[Issue]:

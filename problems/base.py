@@ -23,7 +23,11 @@ Fault = tuple[tuple[str | int, ...], str]
 
 
 class Strict(BaseModel):
-    """Base of every problem model: unknown keys are errors, instances are frozen."""
+    """Base of every problem model: unknown keys are errors, instances are frozen.
+
+    Validators are built when the first problem is read, all of them once; fields whose default is a model have it by
+    `model_construct`, which needs none.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
@@ -31,6 +35,7 @@ class Strict(BaseModel):
         str_strip_whitespace=True,
         allow_inf_nan=False,
         coerce_numbers_to_str=True,
+        defer_build=True,
     )
 
     @classmethod

@@ -35,7 +35,7 @@ class Limits(Strict):
     that the machines make for their user.
     """
 
-    budget: Budget = Budget()
+    budget: Budget = Budget.model_construct()
     power: units.Watts | None = Field(default=None, gt=0)
     countries: Countries | None = None
     regions: Pick | None = None

@@ -121,9 +121,9 @@ class Problem(Strict):
     owned: tuple[Owned, ...] = ()
     data: tuple[KeptData, ...] = ()
     leases: tuple[Lease, ...] = ()
-    limits: Limits = Limits()
-    policy: Policy = Policy()
-    tco: Tco = Tco()
+    limits: Limits = Limits.model_construct()
+    policy: Policy = Policy.model_construct()
+    tco: Tco = Tco.model_construct()
     tender: Tender | None = None
 
     @classmethod

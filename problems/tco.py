@@ -79,7 +79,7 @@ class Spares(Strict):
     site, and no less than `node_share` of its working ones, stand by idle.
     """
 
-    parts: ClassShares = ClassShares()
+    parts: ClassShares = ClassShares.model_construct()
     nodes: units.Whole = Field(default=0, ge=0)
     node_share: units.Ratio = Field(default=0.0, ge=0, le=1, examples=["5%"])
 
@@ -122,15 +122,15 @@ class Tco(Strict):
     """
 
     depreciation: Depreciation = "cash"
-    life: ClassLives = ClassLives()
-    residual: ClassShares = ClassShares()
-    maintenance: ClassShares = ClassShares()
-    spares: Spares = Spares()
+    life: ClassLives = ClassLives.model_construct()
+    residual: ClassShares = ClassShares.model_construct()
+    maintenance: ClassShares = ClassShares.model_construct()
+    spares: Spares = Spares.model_construct()
     staff: Staff | None = None
-    setup: Setup = Setup()
+    setup: Setup = Setup.model_construct()
     providers: dict[str, ProviderTerms] = Field(default_factory=dict)
     financing: Financing | None = None
-    tax: Tax = Tax()
+    tax: Tax = Tax.model_construct()
 
     def provider(self, name: str) -> ProviderTerms:
         """Terms of a provider: its own, else those of `any`, else none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 Currency = Literal["USD", "CNY", "EUR", "GBP", "JPY", "HKD", "SGD"]
 Percentile = Literal["mean", "p50", "p90", "p95", "p99"]
@@ -17,6 +17,8 @@ Deployment = Literal[
 Isolation = Literal["shared_host", "dedicated_vm", "single_tenant", "own"]
 Criterion = Literal["tco", "cost", "price", "power", "carbon", "time", "latency", "technical", "memory", "service"]
 Confidence = Literal["measured", "listed", "derived", "estimate", "recalled"]
+CONFIDENCES: tuple[str, ...] = get_args(Confidence)
+"""Where a price or figure is from: the best kind first."""
 Objective = Literal["cost", "power", "carbon", "time", "scale"]
 Calendar = Literal["flat", "office_hours", "day_night", "day_night_weekend", "hourly"]
 HeldBilling = Literal["reserved", "subscription", "purchase"]

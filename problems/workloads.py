@@ -105,7 +105,7 @@ class Serve(WorkloadBase):
     engine: str = "vllm"
     traffic: Traffic
     context: units.Tokens | None = Field(default=None, gt=0, examples=["8k"])
-    slo: Slo = Slo()
+    slo: Slo = Slo.model_construct()
     redundancy: Redundancy = "none"
     availability: units.Ratio | None = Field(default=None, gt=0, lt=1, examples=["99.9%"])
     spread: Annotated[tuple[Apart, ...], OneOrMore] = Field(default=(), examples=["region"])

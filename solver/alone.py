@@ -1,4 +1,4 @@
-"""How much a plan owes to mixing billing modes, and to sharing machines over time.
+"""How much a plan owes to mixing billing modes and types of accelerator, and to sharing machines over time.
 
 Every billing mode is asked to serve everything alone (what is owned or leased stays), and a plan whose jobs run in hours that others
 leave free is held against the same problem in which every job on held machines has them all month, or hires its own.
@@ -12,29 +12,35 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from catalogs.catalog import Catalog
-from solver.candidates import Candidates, reduced
-from solver.candidates.exclude import excluding
+from solver.candidates import Candidates
 from solver.candidates.leases import ON_DEMAND, TERM
 from solver.events import SolveOptions
 from solver.instance import Instance
-from solver.model import build_model
-from solver.plan import Alone, Result, Status
+from solver.plan import Alone, Result, SingleType, Status
 from solver.scaling import Scaled, scale
-from solver.search import Found, Values, run
-from solver.staged import How, staged
+from solver.search import Found, Values
+from solver.single_modes import each_alone, modes_of
+from solver.single_type import cheapest, single_type, types_used
 
 EACH_S = 5.0
 """Most that the search for one alternative may take [s]."""
+TYPES_S = 10.0
+"""Most that the search for the best single type of accelerator may take [s]."""
 GAP = 0.001
 """Gap at which an alternative counts as found; what is stated of it is its bound."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the plan is held against: each billing mode alone (cheapest first), and no machine shared over time."""
+    """What the plan is held against: each billing mode alone (cheapest first), one type of accelerator, no machine shared over time."""
 
     single_modes: tuple[Alone, ...] = ()
     unshared: Alone | None = None
+    single_type: SingleType | None = None
+
+    def stated(self) -> dict[str, object]:
+        """Fields of the result."""
+        return {"single_modes": self.single_modes, "unshared": self.unshared, "single_type": self.single_type}
 
 
 def compared(
@@ -53,33 +59,33 @@ def compared(
     modes = modes_of(found)
     mixed = len(used_modes(result)) > 1 and len(modes) > 1
     shares = shares_time(scaled.instance, values)
-    asked = [*(modes if mixed else ()), *([None] if shares else ())]
     deadline = time.monotonic() + time_limit
+
+    def stopped() -> bool:
+        return stop is not None and stop.is_set()
+
+    of_one_type = None
+    if len(types_used(scaled.instance, values)) > 1 and not stopped():
+        limit = min(TYPES_S, time_limit / 2)
+        of_one_type = single_type(found, catalog, result, limit, options, stop)
     out: list[Alone] = []
-    unshared = None
-    for number, mode in enumerate(asked):
-        if stop is not None and stop.is_set():
-            break
-        left = min(EACH_S, (deadline - time.monotonic()) / (len(asked) - number))
-        if mode is None:
-            search = _cheapest(without_sharing(scaled.instance), left, options, stop)
-            unshared = _alone("unshared", search, result)
-            continue
-        small = reduced(excluding(found, frozenset(("billing", m) for m in modes if m != mode)))
+    left = deadline - time.monotonic()
+    for mode, small, share in each_alone(found, modes if mixed else (), left, stop, later=int(shares)):
         if small.unserved:
             because = f"cannot serve {', '.join(small.unserved)}"
             out.append(Alone(billing=mode, total=None, bound=None, saving=None, proved=True, because=because))
             continue
-        out.append(_alone(mode, _cheapest(scale(small, catalog).instance, left, options, stop), result))
-    return Comparison(tuple(sorted(out, key=lambda a: (a.total is None, a.total or 0, a.billing))), unshared)
-
-
-def modes_of(found: Candidates) -> list[str]:
-    """Billing modes that something could be had under; what is owned or leased already is there in any case."""
-    modes = set(found.capacity["billing"]) if found.capacity.height else set()
-    if found.options.height:
-        modes |= set(found.options["billing"]) - {"held"}
-    return sorted(mode for mode in modes - {"owned"} if not mode.startswith((TERM, ON_DEMAND)))
+        search = cheapest(scale(small, catalog).instance, min(EACH_S, share), GAP, options, stop)
+        out.append(_alone(mode, search, result))
+    unshared = None
+    if shares and not stopped():
+        apart = without_sharing(scaled.instance)
+        unshared = _alone(
+            "unshared", cheapest(apart, min(EACH_S, deadline - time.monotonic()), GAP, options, stop), result
+        )
+    return Comparison(
+        tuple(sorted(out, key=lambda a: (a.total is None, a.total or 0, a.billing))), unshared, of_one_type
+    )
 
 
 def used_modes(result: Result) -> set[str]:
@@ -96,14 +102,6 @@ def shares_time(inst: Instance, values: Values) -> bool:
 def without_sharing(inst: Instance) -> Instance:
     """The same problem with every job that runs on held machines taking them all month."""
     return replace(inst, options=tuple(replace(o, slots=0) if o.pooled else o for o in inst.options))
-
-
-def _cheapest(inst: Instance, time_s: float, options: SolveOptions, stop: threading.Event | None) -> Found:
-    limit = max(0.2, time_s)
-    found = staged(inst, How(limit, GAP, options.workers, options.seed, stop=stop))
-    if found is not None:
-        return found
-    return run(build_model(inst), time_limit_s=limit, gap=GAP, workers=options.workers, seed=options.seed, stop=stop)
 
 
 def _alone(name: str, search: Found, result: Result) -> Alone:

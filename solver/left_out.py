@@ -15,9 +15,7 @@ from decimal import Decimal
 from catalogs.catalog import Catalog
 from problems.schema import Problem
 from solver.bill import Bill, bill, money
-from solver.candidates import Candidates, reduced
-from solver.candidates.exclude import excluding
-from solver.candidates.leases import lease_number
+from solver.candidates import Candidates
 from solver.events import SolveOptions
 from solver.hints import give_hint
 from solver.instance import SHARE_UNIT, Instance
@@ -26,6 +24,7 @@ from solver.plan import Extra, LeftOut, Level, Portfolio, SingleMode, Status
 from solver.priorities import Ranked, most_value, ranked, value_of
 from solver.scaling import Scaled, priorities, scale
 from solver.search import Found, Values, run
+from solver.single_modes import each_alone, modes_of
 
 ALONE_S = 5.0
 """Most that the search for one addition may take [s]."""
@@ -203,21 +202,13 @@ def _single_modes(
     problem: Problem, everything: Candidates, catalog: Catalog, units: list[str], limited: Limited
 ) -> tuple[SingleMode, ...]:
     """Each billing mode alone under the same limits, best first; nothing where there is only one to choose."""
-    used = set(everything.capacity["billing"]) if everything.capacity.height else set()
-    if everything.options.height:
-        used |= set(everything.options["billing"]) - {"held"}
-    modes = sorted(m for m in used - {"owned"} if lease_number(m) is None)
+    modes = modes_of(everything)
     if len(modes) < 2:
         return ()
-    deadline = time.monotonic() + limited.time_s
-    out = []
-    for number, mode in enumerate(modes):
-        if limited.stopped():
-            break
-        others = frozenset(("billing", m) for m in modes if m != mode)
-        small = reduced(excluding(everything, others))
-        each = (deadline - time.monotonic()) / (len(modes) - number)
-        out.append(_alone(problem, small, catalog, units, mode, limited, each))
+    out = [
+        _alone(problem, small, catalog, units, mode, limited, share)
+        for mode, small, share in each_alone(everything, modes, limited.time_s, limited.stop)
+    ]
     return tuple(sorted(out, key=lambda m: (*(-v for v in m.values), m.total or 0, m.billing)))
 
 

@@ -305,6 +305,22 @@ class Alone(Part):
     because: str | None = Field(default=None, description="why there is no such plan")
 
 
+class SingleType(Part):
+    """The cheapest plan in which all that is bought or rented has one type of accelerator; no total where there is none.
+
+    Of `types` that could do all the work by themselves none costs less than `bound`; `saving` is what this plan costs less, as
+    a share of it. `proved`: the total is the least there is.
+    """
+
+    accelerator: str | None
+    types: int
+    total: MoneyText | None
+    bound: float | None
+    saving: float | None
+    proved: bool
+    because: str | None = Field(default=None, description="why there is no such plan")
+
+
 class Portfolio(Part):
     """What was served of each priority, what was left out and what it would cost, and how far single billing modes come."""
 
@@ -459,6 +475,9 @@ class Result(Part):
     break_even: BreakEven | None = None
     single_modes: tuple[Alone, ...] = Field(
         default=(), description="where the plan mixes billing modes: each mode alone, the cheapest first"
+    )
+    single_type: SingleType | None = Field(
+        default=None, description="where the plan mixes types of accelerator: the cheapest plan of one type"
     )
     unshared: Alone | None = Field(
         default=None, description="where jobs run in hours that others leave free: the best plan in which none does"

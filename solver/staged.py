@@ -25,6 +25,12 @@ from solver.bounding.relaxation import Cut, Relaxed, cut_in_integers, relax
 from solver.bounding.restrict import Part, restricted
 from solver.bounding.route import balanced
 from solver.constraints import total as total_of
+from solver.counts.cover import Cover
+from solver.counts.model import countable
+from solver.counts.search import CountSearch, bound_counts
+from solver.counts.start import held_for, trimmed
+from solver.counts.unbeaten import unbeaten
+from solver.fixed_values import filled, objective_of
 from solver.improve import improve
 from solver.instance import Instance
 from solver.model import PlanModel, build_model
@@ -40,6 +46,12 @@ IMPROVE_SHARE = 0.85
 TREE_ALONE_SHARE = 0.95
 FEW_COLUMNS = 60
 """With so many columns of nodes and fewer among the few pools the tree is what proves, and gets nearly all the time."""
+COMMIT_SHARE, COUNTS_SHARE = 0.7, 0.96
+"""By whose end the search over commitments, and that over all counts, must be done."""
+EXTRA_POOLS = 4
+"""Pools beside those that the relaxation uses, and as many again, among which better plans are looked for."""
+SMALL_COUNTS = 1_500
+"""With so many counts of replicas and fewer the whole model over counts is searched from the start."""
 SMALL_LOADS = 2_000
 """So many loads and fewer CP-SAT takes at once, without neighbourhoods."""
 LARGEST_LOADS = 40_000
@@ -77,6 +89,7 @@ class _State:
     step: int = 1
     size: tuple[int, int] = (0, 0)
     cuts: list[Cut] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def elapsed(self) -> float:
         return time.monotonic() - self.started
@@ -90,6 +103,10 @@ class _State:
     def raise_bound(self, bound: float) -> None:
         if not math.isfinite(bound):
             return
+        with self.lock:
+            self._raise(bound)
+
+    def _raise(self, bound: float) -> None:
         bound = math.ceil(bound / self.step - 1e-9) * self.step
         if self.objective is not None:
             bound = min(bound, self.objective)
@@ -98,11 +115,12 @@ class _State:
             self.how.on_progress(self.objective, self.bound)
 
     def take(self, objective: int, values: Values) -> None:
-        if self.objective is None or objective < self.objective:
-            self.objective, self.values = objective, values
-            if self.first_s is None:
-                self.first_s = self.elapsed()
-            self.how.on_progress(objective, self.bound if math.isfinite(self.bound) else None)
+        with self.lock:
+            if self.objective is None or objective < self.objective:
+                self.objective, self.values = objective, values
+                if self.first_s is None:
+                    self.first_s = self.elapsed()
+                self.how.on_progress(objective, self.bound if math.isfinite(self.bound) else None)
 
     def proved(self) -> bool:
         return self.objective is not None and self.bound >= self.objective
@@ -121,6 +139,15 @@ class _State:
 def staged(inst: Instance, how: How) -> Found | None:
     """Minimise an instance in stages; None where its objective is no sum over columns (then the plain search is all there is)."""
     started = time.monotonic()
+    part = restricted(inst, unbeaten(inst).tolist())
+    if len(part.pools) == len(inst.pools):
+        return _staged(inst, how, started)
+    found = _staged(part.instance, how, started)
+    return found if found is None or found.values is None else replace(found, values=part.widened(found.values))
+
+
+def _staged(inst: Instance, how: How, started: float) -> Found | None:
+    """Minimise an instance whose pools are worth looking at."""
     lin = linear(inst) if simple(inst) else None
     if lin is None:
         return None
@@ -128,10 +155,14 @@ def staged(inst: Instance, how: How) -> Found | None:
     relaxed = relax(lin, state.left(RELAX_SHARE), state.raise_bound, state.stopped)
     state.cuts = relaxed.cuts
     if relaxed.priced is not None and not state.over():
-        _rounded(state, lin, relaxed)
-        _blend(state, lin, relaxed)
-        _tree(state, lin, relaxed)
-        _improve(state, lin, relaxed)
+        if len(inst.periods) > 1 and countable(inst) and len(lin.load_kind) > SMALL_LOADS:
+            _trimmed(state, lin, relaxed)
+            _counts(state, lin, relaxed)
+        else:
+            _rounded(state, lin, relaxed)
+            _blend(state, lin, relaxed)
+            _tree(state, lin, relaxed)
+            _improve(state, lin, relaxed)
     if not state.over():
         _rest(state, lin, relaxed)
     return _found(state)
@@ -270,6 +301,76 @@ def _tree(state: _State, lin: Linear, relaxed: Relaxed) -> None:
         turn += 1
 
 
+def _trimmed(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """A first plan at once: the relaxation's replicas rounded up, less those that nothing needs."""
+    counts = trimmed(lin, Cover(state.inst), relaxed.load)
+    _plan_of(state, lin, held_for(lin, counts), counts)
+    if state.values is None:
+        _rounded(state, lin, relaxed)
+
+
+def _counts(state: _State, lin: Linear, relaxed: Relaxed) -> None:
+    """Better plans over whole counts, and a bound beside the last of them."""
+    if state.values is None or state.objective is None:
+        return
+    threads = state.how.workers or 2
+    each = len(state.inst.services) * len(state.inst.periods)
+    # Where the whole is small HiGHS has something to say of it soon; else few pools and plans come first.
+    small = len(_usable(state, relaxed)) * each <= SMALL_COUNTS
+    pools = _promising(state, relaxed, EXTRA_POOLS).tolist()
+    search = CountSearch(
+        state.inst,
+        lin,
+        relaxed,
+        sorted({*pools, *_held(state), *_option_pools(state.inst)}),
+        state.values,
+        left=state.left,
+        over=state.over,
+        on_better=state.take,
+    )
+    faults: list[BaseException] = []
+
+    def bound() -> None:
+        try:
+            assert state.values is not None
+            pools = _usable(state, relaxed).tolist()
+            bound_counts(
+                state.inst,
+                lin,
+                relaxed,
+                pools,
+                state.values,
+                left=lambda: state.left(COUNTS_SHARE),
+                over=state.over,
+                on_bound=state.raise_bound,
+                on_better=state.take,
+            )
+        except BaseException as fault:  # handed on below
+            faults.append(fault)
+
+    beside = threading.Thread(target=bound, daemon=True)
+    if small:
+        beside.start()
+    search.commitments(max(1, threads - small), lambda: state.left(COMMIT_SHARE))
+    if not small and not state.over():
+        beside.start()
+    if not state.over():
+        share, several = COUNTS_SHARE, max(1, threads - 1)
+        search.neighbours(several, lambda: state.left(share), seed=state.how.seed, step=state.step)
+    if beside.is_alive():
+        beside.join()
+    if faults:
+        raise faults[0]
+
+
+def _held(state: _State) -> set[int]:
+    """Pools that the incumbent holds nodes of."""
+    if state.values is None:
+        return set()
+    held = {state.inst.capacities[i].pool for i, n in state.values.commit.items() if n}
+    return held | {state.inst.capacities[i].pool for (i, _), n in state.values.hourly.items() if n}
+
+
 def _improve(state: _State, lin: Linear, relaxed: Relaxed) -> None:
     """Neighbourhoods of the incumbent, where the tree left a gap."""
     if state.over() or state.values is None or state.objective is None or relaxed.priced is None:
@@ -311,12 +412,40 @@ def _plan_of(state: _State, lin: Linear, hold: Floats, counts: Counts) -> float 
 
     The replica counts proposed are tried first; then the nodes alone are given.
     """
+    at_once = _at_once(state, lin, hold, counts)
+    if at_once is not None:
+        return at_once
     for replicas in (counts, {}) if counts else ({},):
         found, part = _fixed(state, lin, hold, replicas)
         if found.values is not None and found.objective is not None:
             state.take(found.objective, part.widened(found.values))
             return float(found.objective)
     return None
+
+
+def _at_once(state: _State, lin: Linear, hold: Floats, counts: Counts) -> float | None:
+    """Value of the plan with exactly these nodes and replicas and nothing else, where it is one."""
+    inst = state.inst
+    loads = balanced(inst, counts) if counts and not inst.gear and not inst.options else {}
+    if not loads:
+        return None
+    part = restricted(inst, np.unique(lin.hold_pool[hold > 0.5]).tolist())
+    way, kind = ({j: i for i, j in enumerate(x)} for x in (part.capacities, part.replicas))
+    if any(k not in kind for k, _ in counts):
+        return None
+    held = [(int(lin.hold_way[h]), int(lin.hold_period[h]), round(hold[h])) for h in np.flatnonzero(hold > 0.5)]
+    values = Values(
+        commit={way[i]: n for i, p, n in held if p < 0},
+        hourly={(way[i], p): n for i, p, n in held if p >= 0},
+        replicas={(kind[k], p): n for (k, p), n in counts.items()},
+        load={(kind[k], b, p): n for (k, b, p), n in loads.items()},
+        chosen={},
+    )
+    built = build_model(part.instance)
+    objective = objective_of(built, values)
+    if objective is not None:
+        state.take(objective, part.widened(filled(built, values)))
+    return objective
 
 
 def _fixed(state: _State, lin: Linear, hold: Floats, counts: Counts) -> tuple[Found, Part]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
-from solver.plan import Placement, Result, WorkloadPlan
+from solver.plan import Alone, Placement, Result, SingleType, WorkloadPlan
 from solver.scale_up import STEPS, grown
 from solver.verify_cash import check_cash
 from solver.verify_deployment import check_deployment
@@ -74,11 +74,16 @@ def _check_proof(result: Result) -> list[str]:
     lowest = result.objective_name not in ("scale", "value")
     if lowest and result.bound > result.objective + 1e-9 * abs(result.objective) + 0.01:
         wrong.append(f"bound {result.bound} above objective {result.objective}")
-    for other in (*result.single_modes, *([] if result.unshared is None else [result.unshared])):
+    others: list[tuple[str, Alone | SingleType]] = [
+        (other.billing, other) for other in (*result.single_modes, result.unshared) if other is not None
+    ]
+    if result.single_type is not None:
+        others.append((result.single_type.accelerator or "one type", result.single_type))
+    for name, other in others:
         if other.total is not None and float(other.total) < result.bound - 0.01 - 1e-6 * abs(result.bound):
-            wrong.append(f"{other.billing} alone costs {other.total}, below the bound {result.bound}")
+            wrong.append(f"{name} alone costs {other.total}, below the bound {result.bound}")
         if other.saving and (other.bound is None or abs(other.saving - 1 + result.objective / other.bound) > 1e-4):
-            wrong.append(f"the plan is not {other.saving:.1%} cheaper than {other.billing} alone")
+            wrong.append(f"the plan is not {other.saving:.1%} cheaper than {name} alone")
     if result.status == "optimal" and result.gap > 1e-6:
         wrong.append(f"called optimal at a gap of {result.gap}")
     return wrong

@@ -7,9 +7,23 @@ ones, many more of them.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from tests.commands import SOUND
 
 settings.register_profile("kitout", deadline=None, max_examples=25, derandomize=True, database=None)
 settings.register_profile("explore", deadline=None, max_examples=300)
 settings.load_profile("explore" if os.environ.get("KITOUT_EXPLORE") else "kitout")
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with one sound problem."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG", "COLUMNS", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "wanted.yaml").write_text(SOUND)
+    return tmp_path

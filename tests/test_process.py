@@ -118,6 +118,10 @@ def test_only_solve_imports_the_solver(command: tuple[str, ...]) -> None:
     assert not modules_after(*command) & {"ortools", "altair", "highspy", "dask"}
 
 
+def test_check_imports_no_schemas_of_frames_and_no_results() -> None:
+    assert not modules_after("check", "problems/lora-70b.yaml") & {"dataframely", "numpy", "joblib", "rich"}
+
+
 @pytest.fixture
 def decoys(tmp_path: Path) -> Path:
     """A folder whose modules carry the names of ours and fail when imported."""

@@ -62,9 +62,13 @@ class Part:
         )
 
 
-def _kept(terms: Terms, numbers: Sequence[int]) -> Terms:
+def _numbered(kept: Sequence[int]) -> dict[int, int]:
+    """New number of each thing that is kept."""
+    return {j: i for i, j in enumerate(kept)}
+
+
+def _kept(terms: Terms, number: Mapping[int, int]) -> Terms:
     """Terms of what is kept, in its new numbers; the rest is zero."""
-    number = {j: i for i, j in enumerate(numbers)}
     return tuple((number[j], factor) for j, factor in terms if j in number)
 
 
@@ -78,12 +82,12 @@ def _service(service: Service, number: Mapping[int, int]) -> Service:
 def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | None = None) -> Part:
     """The instance with only these pools and all gear, and of the options of jobs only these (all on the pools where not given)."""
     kept = tuple(sorted(set(pools)))
-    number = {o: n for n, o in enumerate(kept)}
+    number = _numbered(kept)
     capacities = tuple(i for i, c in enumerate(inst.capacities) if c.pool in number)
     replicas = tuple(k for k, r in enumerate(inst.replicas) if r.pool in number)
-    way = {j: i for i, j in enumerate(capacities)}
     wanted = range(len(inst.options)) if options is None else sorted(set(options))
     chosen = tuple(q for q in wanted if inst.options[q].pool in number)
+    way, kind, pick = _numbered(capacities), _numbered(replicas), _numbered(chosen)
     small = replace(
         inst,
         pools=tuple(inst.pools[o] for o in kept),
@@ -96,10 +100,10 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
             replace(
                 row,
                 hourly=tuple((way[i], p, f) for i, p, f in row.hourly if i in way),
-                commit=_kept(row.commit, capacities),
-                chosen=_kept(row.chosen, chosen),
-                used=_kept(row.used, kept),
-                replicas=_kept(row.replicas, replicas),
+                commit=_kept(row.commit, way),
+                chosen=_kept(row.chosen, pick),
+                used=_kept(row.used, number),
+                replicas=_kept(row.replicas, kind),
             )
             for row in inst.rows
         ),

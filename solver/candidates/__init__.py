@@ -27,7 +27,7 @@ from solver.candidates.money import (
 )
 from solver.candidates.periods import LoadCalendar, Period, load_calendar, load_periods, stages_of
 from solver.candidates.pools import build_pools
-from solver.candidates.reduce import MONEY, kept_pools, reduce_options, reduce_pools, reduce_replicas
+from solver.candidates.reduce import kept_pools, reduce_options, reduce_pools, reduce_replicas
 from solver.candidates.serving import serving_candidates
 from solver.candidates.storage_drives import local_drives
 from solver.candidates.storage_needs import DataNeed, data_needs
@@ -181,7 +181,8 @@ def reduced(
     *,
     prune: bool = True,
     axes: Sequence[str] = (),
-    within: bool = False,
+    within_watts: bool = False,
+    within_accelerator: bool = False,
 ) -> Candidates:
     """Candidates without rows that another beats (exact), after leaving out one accelerator where asked.
 
@@ -193,9 +194,11 @@ def reduced(
         False keeps dominated rows (for tests that compare).
     axes : sequence of str
         What is counted beside money and the problem's objective (fronts): a row only falls to one no worse in any of it.
-    within : bool
+    within_watts : bool
         Leave out what the problem's limits of watts leave no room for, too (see `solver.candidates.within`). Only for plans
         within these limits, not for questions about others.
+    within_accelerator : bool
+        A row only falls to one of the same accelerator, so that each accelerator keeps all that it may do best.
     """
     pools, replicas, options = found.pools, found.replicas, found.options
     if without_accelerator is not None:
@@ -206,8 +209,8 @@ def reduced(
     before = replicas.height + options.height
     capacity = found.capacity
     if prune:
-        money = counted_money(found.problem, axes) if within else MONEY
-        if within:
+        money = counted_money(found.problem, axes)
+        if within_watts:
             pools, replicas, options = without_room(pools, replicas, options, found.problem, axes)
         counted = dict.fromkeys((found.problem.objective, *axes))
         extra = [column for name in counted for column in COUNTED.get(name, [])]
@@ -227,9 +230,11 @@ def reduced(
                 options = with_risk(options, pools)
             if "operations" in extra:
                 options = with_operations(options, pools)
-            if charged_by_provider(found.problem):
+            apart = ["provider"] * charged_by_provider(found.problem) + ["accelerator"] * within_accelerator
+            if apart:
+                together = pl.concat_str(*(pl.col(c).fill_null("") for c in apart), separator="\n")
                 options = options.drop("apart", strict=False).join(
-                    pools.select("pool", apart="provider"), on="pool", how="left"
+                    pools.select("pool", apart=together), on="pool", how="left"
                 )
             if data:
                 options = with_data_columns(options, pools, data)
@@ -251,7 +256,7 @@ def reduced(
         places = places.filter(pl.col("pool").is_in(in_use.implode()))
         redundant = [w.name for w in services if w.nodes_to_lose or w.availability is not None]
         calm = any(w.availability is not None for w in services)
-        if within:
+        if within_watts:
             kept = kept_pools(capacity, replicas, pooled, redundant)
             idle = idle_rdma(
                 places, capacity, replicas, pooled, [*extra, *more], kept, calm, money, found.problem, axes
@@ -270,7 +275,14 @@ def reduced(
             pooled,
             [*extra, *more],
             redundant,
-            list(dict.fromkeys(column for w in services for apart in w.spread for column in APART[apart])),
+            list(
+                dict.fromkeys(
+                    [
+                        *(column for w in services for apart in w.spread for column in APART[apart]),
+                        *["accelerator"] * within_accelerator,
+                    ]
+                )
+            ),
             calm,
             money,
         ).implode()

@@ -159,7 +159,7 @@ def reduce_pools(
 
     # Like cards first: most pools are the same card in another chassis or with other parts, and pairs stay few.
     for alike in (["accelerator", "power_limit_w"], []):
-        like = [*alike, *apart]
+        like = list(dict.fromkeys([*alike, *apart]))
         beaten = _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, like, kept, calm, money)
         lost = pl.concat([lost, beaten])
     return lost

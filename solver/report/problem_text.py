@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from problems import units
 from problems.schema import (
@@ -16,7 +17,10 @@ from problems.schema import (
     TrainingBase,
     Workload,
 )
-from solver.plan import Result
+
+if TYPE_CHECKING:
+    # A problem is told without what results are made of, which takes a while to import.
+    from solver.plan import Result
 
 
 def model_text(model: ModelRef) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 
 from solver.instance import DEMAND_UNIT, Capacity, Instance, Pool, Replica, Service
+from tests.oracle.bare import bare
 
 SIZES = 4
 KINDS = 12
@@ -51,20 +52,10 @@ def portfolio(works: int, periods: int, offers: int, seed: int = 1) -> Instance:
         Service(f"w{w}", tuple(tuple(int(DEMAND_UNIT * x) for x in levels[w]) for _ in range(SIZES)), False, False)
         for w in range(works)
     )
-    return Instance(
+    return bare(
         periods=tuple(f"p{p}" for p in range(periods)),
         pools=tuple(pools),
         capacities=tuple(capacities),
         services=services,
         replicas=tuple(replicas),
-        jobs=(),
-        options=(),
-        sites=(),
-        quotas=(),
-        limit_power_w=None,
-        limit_capex=None,
-        limit_monthly=None,
-        limit_total=None,
-        spot_share_ppm=1_000_000,
-        objective="cost",
     )

@@ -1,116 +1,17 @@
-"""The same Instance as a mixed-integer program for HiGHS, written from the rules, not from the model's code.
-
-Rows are divided by their largest coefficient and feasibility is asked for at 1e-10, because rates are integers near 1e9
-whose last digit may count. What HiGHS returns is rounded and checked again in integers.
-"""
+"""The same Instance as a mixed-integer program for HiGHS, written from the rules, not from the model's code."""
 
 from __future__ import annotations
 
 import itertools
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import highspy
 
 from solver.instance import LOAD_UNIT, MOST_TO_LOSE, SHARE_UNIT, Gear, Instance, Ladder
+from tests.oracle.program import Program, quiet_stdout
 
 Terms = Mapping[int, int]
-
-
-class OracleError(Exception):
-    """HiGHS gave no usable answer."""
-
-
-@contextmanager
-def _quiet_stdout() -> Iterator[None]:
-    """HiGHS prints its banner past Python's stdout, whatever its options say."""
-    saved, sink = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(sink, 1)
-        yield
-    finally:
-        os.dup2(saved, 1)
-        os.close(saved)
-        os.close(sink)
-
-
-@dataclass
-class Program:
-    """Integer variables with bounds, rows low <= terms <= high, and the terms to minimise; integers throughout."""
-
-    upper: list[int] = field(default_factory=list)
-    rows: list[tuple[dict[int, int], int | None, int | None]] = field(default_factory=list)
-    cost: dict[int, int] = field(default_factory=dict)
-
-    def variable(self, upper: int) -> int:
-        self.upper.append(upper)
-        return len(self.upper) - 1
-
-    def row(self, terms: dict[int, int], low: int | None = None, high: int | None = None) -> None:
-        self.rows.append(({v: c for v, c in terms.items() if c}, low, high))
-
-    def violated(self, values: list[int]) -> bool:
-        """Whether integer values break a bound or a row."""
-        if any(not 0 <= x <= u for x, u in zip(values, self.upper, strict=True)):
-            return True
-        for terms, low, high in self.rows:
-            total = sum(c * values[v] for v, c in terms.items())
-            if (low is not None and total < low) or (high is not None and total > high):
-                return True
-        return False
-
-    def solve(self) -> int | None:
-        """Least value of the cost; None where infeasible.
-
-        Raises
-        ------
-        OracleError
-            When HiGHS neither solves the program nor proves it infeasible, or its answer breaks a row once rounded.
-        """
-        for terms, low, high in self.rows:
-            if not terms and ((low is not None and low > 0) or (high is not None and high < 0)):
-                return None
-        with _quiet_stdout():
-            highs = self._pass()
-            highs.run()
-        status = highs.getModelStatus()
-        if status == highspy.HighsModelStatus.kInfeasible:
-            return None
-        if status != highspy.HighsModelStatus.kOptimal:
-            raise OracleError(highs.modelStatusToString(status))
-        values = [round(x) for x in highs.getSolution().col_value]
-        if self.violated(values):
-            raise OracleError("rounded solution breaks a row")
-        return sum(c * values[v] for v, c in self.cost.items())
-
-    def _pass(self) -> highspy.Highs:
-        highs = highspy.Highs()
-        options: dict[str, object] = {
-            "output_flag": False,
-            "threads": 1,
-            "mip_rel_gap": 0.0,
-            "mip_abs_gap": 1e-7,
-            "mip_feasibility_tolerance": 1e-9,
-            "primal_feasibility_tolerance": 1e-10,
-            "dual_feasibility_tolerance": 1e-10,
-        }
-        for name, value in options.items():
-            highs.setOptionValue(name, value)
-        top = max((abs(c) for c in self.cost.values()), default=1) or 1
-        for v, upper in enumerate(self.upper):
-            highs.addVar(0.0, float(upper))
-            highs.changeColCost(v, self.cost.get(v, 0) / top)
-            highs.changeColIntegrality(v, highspy.HighsVarType.kInteger)
-        for terms, low, high in self.rows:
-            if not terms:
-                continue
-            scale = max(abs(c) for c in terms.values())
-            lower = -highspy.kHighsInf if low is None else low / scale
-            upper_bound = highspy.kHighsInf if high is None else high / scale
-            highs.addRow(lower, upper_bound, len(terms), list(terms), [c / scale for c in terms.values()])
-        return highs
 
 
 def _needed(demand: int) -> int:
@@ -544,7 +445,7 @@ def timed(inst: Instance, time_limit_s: float, threads: int) -> tuple[float | No
     """Objective and bound that HiGHS reaches in a time [s]; None for what it does not have."""
     program = _Builder(inst).build()
     top = max((abs(c) for c in program.cost.values()), default=1) or 1
-    with _quiet_stdout():
+    with quiet_stdout():
         highs = program._pass()
         highs.setOptionValue("threads", threads)
         highs.setOptionValue("time_limit", time_limit_s)

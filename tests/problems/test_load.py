@@ -11,49 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from problems.issues import Issue
-from problems.load import MAX_BYTES, ProblemError, load_problem, load_text
+from problems.load import load_problem, load_text
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
 from problems.units import Money, Runs
-
-HERE = Path(__file__).parent
-EXAMPLES = sorted((HERE.parent.parent / "problems").glob("*.yaml"))
-
-GOOD = """\
-name: x
-horizon: 12mo
-workloads:
-  - name: chat
-    kind: serve
-    model: llama-3-70b
-    traffic: {rate: 12 req/s, isl: 1000, osl: 300}
-    slo: {ttft: 500ms}
-sites:
-  - {name: room, power: 30kW}
-limits:
-  budget: {capex: $300k, monthly: $40k/mo}
-"""
-
-
-def issues_of(text: str, *overrides: str) -> list[Issue]:
-    with pytest.raises(ProblemError) as caught:
-        load_text(text, "p.yaml", overrides)
-    return list(caught.value.issues)
-
-
-def only(text: str, *overrides: str) -> Issue:
-    found = issues_of(text, *overrides)
-    assert len(found) == 1, [i.message for i in found]
-    return found[0]
-
-
-def swap(old: str, new: str) -> str:
-    assert old in GOOD
-    return GOOD.replace(old, new)
-
+from tests.problems.files import EXAMPLES, GOOD, HERE, issues_of, only, swap
 
 # --- what loads ------------------------------------------------------------------------------------------
 
@@ -351,224 +314,6 @@ def test_caret_stands_under_wide_characters_and_long_lines() -> None:
     assert "pou" in long.render().splitlines()[1]
 
 
-# --- files that are no problem files ---------------------------------------------------------------------
-
-
-def refused(path: str | Path) -> Issue:
-    with pytest.raises(ProblemError) as caught:
-        load_problem(path)
-    assert len(caught.value.issues) == 1
-    return caught.value.issues[0]
-
-
-def test_no_such_file(tmp_path: Path) -> None:
-    (tmp_path / "chat.yaml").write_text(GOOD)
-    issue = refused(tmp_path / "chta.yaml")
-    assert issue.message == "no such file"
-    assert "chat.yaml" in issue.help
-    assert refused(tmp_path / "no" / "x.yaml").message == "no such file"
-    assert "empty" in refused("").message
-    assert "cannot be read" in refused("a\0b").message
-
-
-def test_directory(tmp_path: Path) -> None:
-    (tmp_path / "chat.yaml").write_text(GOOD)
-    issue = refused(tmp_path)
-    assert "is a directory" in issue.message
-    assert "chat.yaml" in issue.help
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_unreadable(tmp_path: Path) -> None:
-    file = tmp_path / "x.yaml"
-    file.write_text(GOOD)
-    file.chmod(0)
-    assert "cannot be read" in refused(file).message
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"name: x\0\n", "NUL byte"),
-        (b"x" * (MAX_BYTES + 1), "larger than"),
-        ("name: 聊天\n".encode("gbk"), "looks like GBK"),
-        ("name: 聊天\n".encode("utf-16"), "UTF-16"),
-        (b"name: \xff\xfe\x80", "not UTF-8"),
-    ],
-)
-def test_not_text(tmp_path: Path, data: bytes, words: str) -> None:
-    file = tmp_path / "x.yaml"
-    file.write_bytes(data)
-    assert words in refused(file).message
-
-
-def test_position_of_the_first_foreign_byte(tmp_path: Path) -> None:
-    file = tmp_path / "x.yaml"
-    file.write_bytes("a: 1\nname: 聊天\n".encode("gbk"))
-    assert refused(file).where == f"{file}:2:7"
-
-
-def test_fifty_megabytes_of_noise_are_not_read_whole(tmp_path: Path) -> None:
-    file = tmp_path / "noise"
-    with file.open("wb") as out:
-        out.write(os.urandom(100_000).replace(b"\0", b"\1"))
-        out.truncate(50_000_000)
-    assert "not a text file" in refused(file).message
-
-
-# --- overrides -------------------------------------------------------------------------------------------
-
-
-def test_overrides_by_name() -> None:
-    plain = load_text(GOOD, "p.yaml")
-    loaded = load_text(
-        GOOD,
-        "p.yaml",
-        [
-            "limits.power=35kW",
-            "sites.room.power = 40kW",
-            "workloads.chat.traffic.rate=3 req/s",
-            "workloads.*.traffic.isl=2k",
-            "limits.countries=[US, DE]",
-            "limits.budget.monthly=null",
-            "policy.rules.cores_per_gpu=4",
-            "name='y: z'",
-        ],
-    )
-    problem = loaded.problem
-    assert isinstance(problem.workloads[0], Serve)
-    assert problem.limits.power == 35_000
-    assert problem.sites[0].power == 40_000
-    assert (problem.workloads[0].traffic.rate, problem.workloads[0].traffic.isl) == (3.0, 2000)
-    assert problem.limits.countries == ("US", "DE")
-    assert problem.limits.budget.monthly is None
-    assert problem.policy.rules["cores_per_gpu"].value == 4
-    assert problem.name == "y: z"
-    assert loaded.where("limits.power") == "--set limits.power=35kW"
-    assert loaded.where("limits.budget.capex") == "p.yaml:12:19"
-    assert loaded.sha256 != plain.sha256
-
-
-def test_override_replaces_the_other_measure_of_traffic() -> None:
-    loaded = load_text(GOOD, "p.yaml", ["workloads.chat.traffic.concurrency=100"])
-    assert isinstance(loaded.problem.workloads[0], Serve)
-    traffic = loaded.problem.workloads[0].traffic
-    assert (traffic.concurrency, traffic.rate) == (100, None)
-    both = ["workloads.chat.traffic.concurrency=100", "workloads.chat.traffic.rate=1/s"]
-    assert "exactly one of" in only(GOOD, *both).message
-
-
-def test_star_skips_what_has_no_such_part() -> None:
-    text = swap("sites:", "  - {name: lab, kind: fixed, accelerator: T4}\nsites:")
-    loaded = load_text(text, "p.yaml", ["workloads.*.traffic.osl=50"])
-    assert isinstance(loaded.problem.workloads[0], Serve)
-    assert loaded.problem.workloads[0].traffic.osl == 50
-
-
-def test_overrides_alone_make_a_problem() -> None:
-    loaded = load_text("", "p.yaml", ["workloads=[{name: a, kind: fixed, accelerator: T4}]"])
-    assert loaded.problem.workloads[0].name == "a"
-
-
-@pytest.mark.parametrize(
-    ("override", "field", "words"),
-    [
-        ("limits.power=30", "limits.power", "30 has no unit"),
-        ("limits.pwer=30kW", "limits.pwer", "did you mean power?"),
-        ("sites.rom.power=30kW", "sites.rom", 'no item "rom"'),
-        ("workloads.*.trafic.rate=1/s", "workloads.*.trafic.rate", "nothing in the problem"),
-        ("name.x=1", "name.x", "is a single value"),
-        ("limits.power", "", "must be path=value"),
-        ("limits.power=", "", "must be path=value"),
-        ("=3", "", "must be path=value"),
-        ("limits.countries=[US", "", "invalid YAML"),
-        ("limits.countries=[US, XX]", "limits.countries[1]", 'unknown country "XX"'),
-        ("workloads[7].name=a", "workloads.7", 'no item "7"'),
-        ("", "", "must be path=value"),
-    ],
-)
-def test_faults_of_overrides_name_the_override(override: str, field: str, words: str) -> None:
-    issue = only(GOOD, override)
-    assert words in issue.message
-    assert (issue.path, issue.line, issue.field) == (f"--set {override}", None, field)
-    assert issue.render().startswith(f"--set {override}")
-
-
-# --- nothing but ProblemError ever comes out -------------------------------------------------------------
-
-yamlish = st.text(alphabet="abkw:- {}[],&*#!|>'\"%@\n\t0159.~?<=é机：", max_size=60)
-
-
-def loads_or_refuses(text: str, *overrides: str) -> None:
-    try:
-        loaded = load_text(text, "p.yaml", overrides)
-    except ProblemError as error:
-        found, shown = error.issues, error.render()
-    else:
-        found, shown = (), loaded.where("limits.power")
-    assert shown
-    for issue in found:
-        assert issue.message
-        assert "\n" not in issue.message
-        assert issue.line is None or issue.line >= 1
-
-
-@given(text=st.one_of(yamlish, st.text(max_size=60)))
-@settings(max_examples=300, deadline=None)
-def test_random_text(text: str) -> None:
-    loads_or_refuses(text)
-
-
-@given(
-    base=st.sampled_from([path.read_text(encoding="utf-8") for path in EXAMPLES] + [GOOD]),
-    cut=st.floats(0, 1),
-    drop=st.integers(0, 12),
-    insert=st.one_of(yamlish, st.sampled_from(["null", "[]", "{}", "-1", "true", ".nan", "1e999", "&a *a", "\n"])),
-)
-@settings(max_examples=300, deadline=None)
-def test_mutated_files(base: str, cut: float, drop: int, insert: str) -> None:
-    at = int(cut * len(base))
-    loads_or_refuses(base[:at] + insert + base[at + drop :])
-
-
-scalars = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-5, 10**20),
-    st.floats(),
-    st.text(max_size=6),
-    st.sampled_from(["serve", "fixed", "3kW", "$5", "5/s", "a", "80GB", "int4", "H100"]),
-)
-KEYS = sorted(
-    {"kind", "name", "model", "config", "memory", "allow"}
-    | {field for model in (Problem, Serve, Fixed, Batch, Finetune) for field in model.model_fields}
-)
-trees = st.recursive(
-    scalars,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)),
-    max_leaves=15,
-)
-
-
-@given(tree=st.dictionaries(st.sampled_from(KEYS), trees, max_size=5))
-@settings(max_examples=300, deadline=None)
-def test_right_keys_with_wrong_values(tree: dict[str, object]) -> None:
-    loads_or_refuses(json.dumps(tree))
-    good = json.loads(json.dumps(load_text(GOOD).tree.plain()))
-    loads_or_refuses(json.dumps({**good, **tree}))
-    good["workloads"][0].update(tree)
-    loads_or_refuses(json.dumps(good))
-
-
-@given(
-    path=st.one_of(st.text(max_size=20), st.lists(st.sampled_from([*KEYS, "*", "chat", "room", "0"])).map(".".join)),
-    value=st.one_of(yamlish, st.text(max_size=20)),
-)
-@settings(max_examples=300, deadline=None)
-def test_random_overrides(path: str, value: str) -> None:
-    loads_or_refuses(GOOD, f"{path}={value}")
-
-
 def test_loading_stays_light() -> None:
     code = (
         "import sys, problems.load, problems.template\n"
@@ -577,3 +322,15 @@ def test_loading_stays_light() -> None:
     )
     root = HERE.parent.parent
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
+
+
+def test_defaults_made_without_validation_are_sound() -> None:
+    seen, todo = set(), [Problem, Serve, Batch, Finetune, Pretrain, Fixed]
+    while todo:
+        model = todo.pop()
+        for name, field in model.model_fields.items():
+            if isinstance(field.default, BaseModel) and (model, name) not in seen:
+                seen.add((model, name))
+                todo.append(type(field.default))
+                assert field.default == type(field.default)()
+    assert {(Problem, "limits"), (Problem, "policy"), (Serve, "slo")} <= seen

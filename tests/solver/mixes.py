@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from solver.instance import DEMAND_UNIT, Capacity, Instance, Pool, Replica, Service
+from tests.oracle.bare import bare
 
 
 def random_mix(
@@ -69,7 +70,7 @@ def random_mix(
                     gpus * blend,
                 )
             )
-    return Instance(
+    return bare(
         periods=tuple(f"p{p}" for p in range(periods)),
         pools=tuple(pools),
         capacities=tuple(capacities),
@@ -77,14 +78,4 @@ def random_mix(
             Service(f"s{w}", tuple(tuple(levels[w]) for _ in range(sizes)), False, False) for w in range(services)
         ),
         replicas=tuple(replicas),
-        jobs=(),
-        options=(),
-        sites=(),
-        quotas=(),
-        limit_power_w=None,
-        limit_capex=None,
-        limit_monthly=None,
-        limit_total=None,
-        spot_share_ppm=1_000_000,
-        objective="cost",
     )

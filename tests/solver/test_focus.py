@@ -18,6 +18,7 @@ from solver.model import build_model
 from solver.node_cuts import node_cuts
 from solver.search import Found, run
 from solver.staged import How
+from tests.oracle.bare import bare
 from tests.oracle.highs import highs_optimum
 from tests.oracle.problems import random_case
 
@@ -115,7 +116,7 @@ def test_rows_on_whole_nodes_leave_every_optimum(monkeypatch: pytest.MonkeyPatch
 
 def node_instance(**changes: object) -> Instance:
     """Nodes of 8 GPUs that carry 0.4 of the demand, at 100 each; a job that wants one GPU of a node all month."""
-    inst = Instance(
+    inst = bare(
         periods=("all",),
         pools=(Pool("a", "card", 8, None, False, 100, 100, None),),
         capacities=(Capacity(0, "reserved", True, 9, (100,), (100,), 0, (100,), (0,)),),
@@ -123,16 +124,6 @@ def node_instance(**changes: object) -> Instance:
         replicas=(
             Replica(0, 0, 4, (DEMAND_UNIT // 5,), 20, (0,), (0,), (0,), (0,), DEMAND_UNIT // 5, 2 * DEMAND_UNIT // 5),
         ),
-        jobs=(),
-        options=(),
-        sites=(),
-        quotas=(),
-        limit_power_w=None,
-        limit_capex=None,
-        limit_monthly=None,
-        limit_total=None,
-        spot_share_ppm=1_000_000,
-        objective="cost",
     )
     return replace(inst, **changes)  # type: ignore[arg-type]
 

@@ -23,7 +23,7 @@ def optimum(
     case: Case, found: Candidates, without: str | None, *, prune: bool, within: bool = False
 ) -> tuple[object, int | None]:
     """Workloads left without candidates, and the proved optimum (None: infeasible, or nothing to solve)."""
-    small = reduced(found, without, prune=prune, within=within)
+    small = reduced(found, without, prune=prune, within_watts=within)
     if small.unserved:
         return small.unserved, None
     search = run(

@@ -119,7 +119,7 @@ def nothing_better(found: Candidates, cat: Catalog, known: int | None) -> bool:
 def compared(loaded: LoadedProblem, cat: Catalog) -> int | None:
     """All candidates against those of `solve`: what is left has a plan as good as any of what there is."""
     whole = reduced(everything(loaded, cat), prune=False)
-    small = reduced(build_candidates(loaded.problem, cat, Path()), within=True)
+    small = reduced(build_candidates(loaded.problem, cat, Path()), within_watts=True)
     assert small.pools.height < whole.pools.height
     assert set(small.pools["pool"]) <= set(whole.pools["pool"])
     known = optimum(small, cat)
@@ -222,7 +222,7 @@ def test_what_is_left_out_changes_no_optimum_of_more_problems(seed: int) -> None
 def test_under_a_limit_of_watts_most_of_what_exists_for_it_goes() -> None:
     cat = parts(random.Random(1), factors=(1.0,))
     found = build_candidates(problem(6000).problem, cat, Path())
-    plain, within = reduced(found), reduced(found, within=True)
+    plain, within = reduced(found), reduced(found, within_watts=True)
     capped = pl.col("power_limit_w").is_not_null()
     assert within.pools.filter(capped).height < plain.pools.filter(capped).height
     # No two nodes of a job draw more, and slim leaves are for more ports than the room feeds.

@@ -25,6 +25,7 @@ from solver.instance import (
 )
 from solver.model import build_model
 from solver.search import run
+from tests.oracle.bare import bare
 from tests.oracle.brute import brute_force
 from tests.oracle.highs import highs_optimum
 
@@ -57,23 +58,7 @@ def option(**changes: Any) -> Option:
 
 
 def instance(**changes: Any) -> Instance:
-    base = Instance(
-        periods=("always",),
-        pools=(pool(),),
-        capacities=(way(),),
-        services=(service(),),
-        replicas=(kind(),),
-        jobs=(),
-        options=(),
-        sites=(),
-        quotas=(),
-        limit_power_w=None,
-        limit_capex=None,
-        limit_monthly=None,
-        limit_total=None,
-        spot_share_ppm=1_000_000,
-        objective="cost",
-    )
+    base = bare(pools=(pool(),), capacities=(way(),), services=(service(),), replicas=(kind(),))
     return replace(base, **changes)
 
 

@@ -1,0 +1,1 @@
+"""Search over whole counts alone: nodes and replicas, with the loads of request sizes projected out of the model."""

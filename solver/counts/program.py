@@ -1,0 +1,173 @@
+"""The rows of a counts model as a mixed-integer program for HiGHS, which is the quicker at small parts of it.
+
+What HiGHS finds is a proposal in whole numbers, which the exact model checks.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.math_opt.python import mathopt
+
+from solver.counts.model import CountsModel
+
+Ints = NDArray[np.int64]
+LARGEST = 1e15
+"""Bounds of rows beyond this are none."""
+LARGEST_COST = 1000.0
+"""The dearest column after scaling."""
+ENDED = (mathopt.TerminationReason.OPTIMAL, mathopt.TerminationReason.INFEASIBLE)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Values by number of the variable (None: no point found), the objective, its bound, and whether the search ended by itself."""
+
+    values: dict[int, float] | None
+    objective: float
+    bound: float
+    closed: bool
+
+
+class Program:
+    """Columns of the model, all or those of one load period with the commitments, and the rows on them; grows with the model's.
+
+    Raises
+    ------
+    NotImplementedError
+        For a constraint that is no linear row.
+    """
+
+    def __init__(self, counts: CountsModel, period: int | None = None) -> None:
+        self._counts = counts
+        self._rows = 0
+        self._period = period
+        proto = counts.model.proto
+        self._model = mathopt.Model()
+        top = counts.tops()
+        inside = range(len(proto.variables)) if period is None else counts.columns_of(period)
+        self._low: dict[int, int] = {}
+        self._high: dict[int, int] = {}
+        self._columns: dict[int, mathopt.Variable] = {}
+        for i in inside:
+            domain = proto.variables[i].domain
+            self._low[i] = int(domain[0])
+            self._high[i] = min(int(domain[len(domain) - 1]), top.get(i, 1 << 60))
+            self._columns[i] = self._model.add_integer_variable(lb=self._low[i], ub=self._high[i])
+        self._cost = {v: float(c) for v, c in counts.cost.items() if v in self._columns}
+        self._offset = float(proto.objective.offset) if period is None else 0.0
+        self._scale = max(1.0, max((abs(c) for c in self._cost.values()), default=0.0) / LARGEST_COST)
+        self._cutoff = self._model.add_linear_constraint(lb=-math.inf, ub=math.inf)
+        self.price(self._cost)
+        self._fixed: list[int] = []
+        self.grow()
+
+    def price(self, cost: Mapping[int, float]) -> None:
+        """Set the cost of columns; the rest costs nothing."""
+        self._cost = {v: c for v, c in cost.items() if v in self._columns}
+        for v, column in self._columns.items():
+            each = self._cost.get(v, 0.0) / self._scale
+            self._model.objective.set_linear_coefficient(column, each)
+            self._cutoff.set_coefficient(column, each)
+
+    def grow(self) -> None:
+        """Take in the rows that the model got since."""
+        constraints = self._counts.model.proto.constraints
+        for i in range(self._rows, len(constraints)):
+            columns, factors, low, high = row_of(constraints[i])
+            if self._period is not None and not all(v in self._columns for v in columns):
+                continue
+            largest = max((abs(f) for f in factors), default=1)
+            row = self._model.add_linear_constraint(lb=low / largest, ub=high / largest)
+            for v, f in zip(columns, factors, strict=True):
+                row.set_coefficient(self._columns[v], f / largest)
+        self._rows = len(constraints)
+
+    def grow_safely(self) -> None:
+        """As `grow`, while other threads may add rows."""
+        with self._counts.lock:
+            self.grow()
+
+    def fix(self, values: Mapping[int, int]) -> None:
+        """Hold columns at values; all others are free again."""
+        for v in self._fixed:
+            self._columns[v].lower_bound, self._columns[v].upper_bound = self._low[v], self._high[v]
+        self._fixed = [v for v in values if v in self._columns]
+        for v in self._fixed:
+            self._columns[v].lower_bound = self._columns[v].upper_bound = values[v]
+
+    def solve(
+        self,
+        time_limit_s: float,
+        *,
+        cutoff: float = math.inf,
+        gap: float = 1e-3,
+        slack: float = 0.0,
+        hint: Mapping[int, float] | None = None,
+    ) -> Answer:
+        """Search for the best whole point no dearer than `cutoff`; `gap` (relative) or `slack` (absolute) above it will do."""
+        self._cutoff.upper_bound = (cutoff - self._offset) / self._scale
+        parameters = mathopt.SolveParameters(
+            time_limit=datetime.timedelta(seconds=max(0.02, time_limit_s)),
+            relative_gap_tolerance=gap,
+            absolute_gap_tolerance=slack / self._scale,
+        )
+        extra = mathopt.ModelSolveParameters()
+        if hint is not None:
+            known = {self._columns[v]: float(x) for v, x in hint.items() if v in self._columns}
+            extra = mathopt.ModelSolveParameters(solution_hints=[mathopt.SolutionHint(variable_values=known)])
+        result = mathopt.solve(self._model, mathopt.SolverType.HIGHS, params=parameters, model_params=extra)
+        bound = result.termination.objective_bounds.dual_bound * self._scale + self._offset
+        closed = result.termination.reason in ENDED
+        if not result.has_primal_feasible_solution():
+            return Answer(None, math.inf, bound, closed)
+        found = zip(self._columns, result.variable_values(list(self._columns.values())), strict=True)
+        values = {v: float(round(x)) for v, x in found}
+        objective = sum(c * values[v] for v, c in self._cost.items()) + self._offset
+        return Answer(values, objective, bound, closed)
+
+    def relaxed(self, time_limit_s: float) -> Answer:
+        """Optimum of the relaxation, with no bound where there is none in time."""
+        for column in self._columns.values():
+            column.integer = False
+        self._cutoff.upper_bound = math.inf
+        parameters = mathopt.SolveParameters(time_limit=datetime.timedelta(seconds=max(0.02, time_limit_s)))
+        result = mathopt.solve(self._model, mathopt.SolverType.HIGHS, params=parameters)
+        for column in self._columns.values():
+            column.integer = True
+        if result.termination.reason != mathopt.TerminationReason.OPTIMAL:
+            infeasible = result.termination.reason == mathopt.TerminationReason.INFEASIBLE
+            return Answer(None, math.inf, math.inf if infeasible else -math.inf, infeasible)
+        found = zip(self._columns, result.variable_values(list(self._columns.values())), strict=True)
+        value = result.objective_value() * self._scale + self._offset
+        return Answer(dict(found), value, value, True)
+
+
+def row_of(constraint: object) -> tuple[list[int], list[int], float, float]:
+    """Columns, factors and bounds of a constraint of the model."""
+    c = constraint
+    if c.has_linear() and not len(c.enforcement_literal):  # type: ignore[attr-defined]
+        linear = c.linear  # type: ignore[attr-defined]
+        low, high = float(linear.domain[0]), float(linear.domain[len(linear.domain) - 1])
+        return (
+            list(linear.vars),
+            list(linear.coeffs),
+            low if low > -LARGEST else -math.inf,
+            high if high < LARGEST else math.inf,
+        )
+    if c.has_exactly_one():  # type: ignore[attr-defined]
+        literals, least, most = list(c.exactly_one.literals), 1.0, 1.0  # type: ignore[attr-defined]
+    elif c.has_bool_or():  # type: ignore[attr-defined]
+        # An implication: one of its literals holds, or one that it rests on does not.
+        literals = [*c.bool_or.literals, *(-x - 1 for x in c.enforcement_literal)]  # type: ignore[attr-defined]
+        least, most = 1.0, math.inf
+    else:
+        raise NotImplementedError("a rule of the model is no linear row")
+    negated = sum(x < 0 for x in literals)
+    columns = [x if x >= 0 else -x - 1 for x in literals]
+    return columns, [1 if x >= 0 else -1 for x in literals], least - negated, most - negated

@@ -1,0 +1,83 @@
+"""The embedded catalogue as it is read under its seals: table by table, equal to what full validation gives."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import catalogs.load
+from catalogs.catalog import TABLE_NAMES, Catalog
+from catalogs.errors import CatalogError
+from catalogs.load import load_catalog
+from catalogs.seal import TypedSeal, read_seals
+
+CACHED = (catalogs.load._default, catalogs.load._embedded, catalogs.load._files)
+
+
+@pytest.fixture
+def afresh() -> Iterator[None]:
+    """Nothing read before, nothing kept for later."""
+    for cached in CACHED:
+        cached.cache_clear()
+    yield
+    for cached in CACHED:
+        cached.cache_clear()
+
+
+def without(*names: str) -> object:
+    """Seals as read, but for some tables."""
+
+    def read(text: str) -> Mapping[str, TypedSeal]:
+        return {name: seal for name, seal in read_seals(text).items() if name not in names}
+
+    return read
+
+
+@pytest.mark.parametrize("names", [TABLE_NAMES, ("offers",)])
+def test_sealed_tables_are_what_validation_gives(
+    catalog: Catalog, names: tuple[str, ...], afresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogs.load, "read_seals", without(*names))
+    full = load_catalog()
+    assert full is not catalog
+    assert type(full) is Catalog
+    assert full.sha256 == catalog.sha256
+    for name in TABLE_NAMES:
+        assert_frame_equal(getattr(full, name), getattr(catalog, name))
+
+
+def test_a_changed_table_is_validated(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = catalogs.load._files()
+    broken = read.data["egress"].replace(b"\n", b"\nno such column,", 1)
+    monkeypatch.setattr(
+        catalogs.load,
+        "_files",
+        lambda: read._replace(data={**read.data, "egress": broken}, seals={**read.seals, "egress": None}),
+    )
+    with pytest.raises(CatalogError, match=r"egress\.csv"):
+        load_catalog()
+
+
+def test_a_table_is_read_when_it_is_asked_for(afresh: None) -> None:
+    catalog = load_catalog()
+    assert "pue" not in vars(catalog)
+    assert catalog.pue is catalog.pue
+    assert catalog.prices is catalog.prices
+    with pytest.raises(AttributeError, match="no_such_table"):
+        _ = catalog.no_such_table  # type: ignore[attr-defined]
+
+
+def test_a_catalogue_travels_and_is_replaced_whole(catalog: Catalog) -> None:
+    there = pickle.loads(pickle.dumps(catalog))
+    assert type(there) is Catalog
+    changed = replace(catalog, pue=catalog.pue.clear())
+    for name in TABLE_NAMES:
+        table: pl.DataFrame = getattr(catalog, name)
+        assert_frame_equal(getattr(there, name), table)
+        assert_frame_equal(getattr(changed, name), table.clear() if name == "pue" else table)
+    assert there.sha256 == changed.sha256 == catalog.sha256
