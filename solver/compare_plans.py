@@ -91,7 +91,8 @@ def _alternative(
             pools=pools,
             replicas=found.replicas if found.replicas.is_empty() else found.replicas.filter(inside),
             options=found.options if found.options.is_empty() else found.options.filter(inside),
-        )
+        ),
+        within_watts=True,
     )
     verb = "rented" if name == RENTED else "bought"
     if small.unserved:

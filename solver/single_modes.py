@@ -27,5 +27,5 @@ def each_alone(
     for number, mode in enumerate(modes):
         if stop is not None and stop.is_set():
             return
-        small = reduced(excluding(found, frozenset(("billing", m) for m in modes if m != mode)))
+        small = reduced(excluding(found, frozenset(("billing", m) for m in modes if m != mode)), within_watts=True)
         yield mode, small, (deadline - time.monotonic()) / (len(modes) + later - number)

@@ -65,7 +65,7 @@ def single_type(
 ) -> SingleType:
     """Compare a plan with the cheapest one of a single type of accelerator."""
     deadline = time.monotonic() + time_limit
-    inst = scale(reduced(found, within_accelerator=True), catalog).instance
+    inst = scale(reduced(found, within_accelerator=True, within_watts=True), catalog).instance
     floor = -math.inf if own.bound is None else own.bound * 100
     best = best_type(inst, deadline - time.monotonic(), options, stop, floor)
     if best.bound is None:

@@ -89,7 +89,7 @@ def solve(
     time_limit = problem.time_limit if options.time_limit_s is None else options.time_limit_s
     gap = problem.gap if options.gap is None else options.gap
     found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements)
-    small = reduced(found)
+    small = reduced(found, within_watts=True)
     tell(Event("candidates", clock.now(), candidates=small.replicas.height + small.options.height))
     if small.unserved and (not problem.weighed or len(small.unserved) == len(problem.workloads)):
         return no_plan(loaded, catalog, small, options, clock.now())
@@ -348,7 +348,7 @@ def _runner_up(
     main = main_accelerator(result)
     if main is None or result.objective is None:
         return None
-    other = reduced(found, without_accelerator=main)
+    other = reduced(found, without_accelerator=main, within_watts=True)
     if other.unserved and not found.problem.weighed:
         return runner_up_of(main, None, None, result, "no other accelerator serves " + ", ".join(other.unserved))
     scaled = scale(other, catalog)

@@ -13,7 +13,7 @@ from catalogs.catalog import Catalog
 from catalogs.labels import COUNT_TOLERANCE
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName, Serve, Workload
 from solver.candidates.deploying import closed_to, open_to, operations_count, with_operations
-from solver.candidates.fabric_pools import IDLE_RDMA, idle_rdma, with_outdoes
+from solver.candidates.fabric_pools import with_fabric
 from solver.candidates.jobs import batch_options, fixed_options, training_options
 from solver.candidates.memo import Made, Memo, technical
 from solver.candidates.money import (
@@ -27,7 +27,7 @@ from solver.candidates.money import (
 )
 from solver.candidates.periods import LoadCalendar, Period, load_calendar, load_periods, stages_of
 from solver.candidates.pools import build_pools
-from solver.candidates.reduce import reduce_options, reduce_pools, reduce_replicas
+from solver.candidates.reduce import kept_pools, reduce_options, reduce_pools, reduce_replicas
 from solver.candidates.serving import serving_candidates
 from solver.candidates.storage_drives import local_drives
 from solver.candidates.storage_needs import DataNeed, data_needs
@@ -38,6 +38,7 @@ from solver.candidates.survival import APART
 from solver.candidates.tariff import with_tariff
 from solver.candidates.terms import HOURS_PER_MONTH, Rule, effective_rules
 from solver.candidates.weekly import with_slots
+from solver.candidates.within import counted_money, idle_rdma, outside, without_room
 from solver.features.speed_tables import SpeedTables
 
 __all__ = ["Candidates", "Memo", "build_candidates", "reduced"]
@@ -101,7 +102,7 @@ def build_candidates(
     found = build_pools(problem, catalog, tables, every_state)
     sites, assumed = site_frame(problem, catalog)
     pools = with_watts(found.pools, with_tariff(sites, problem, catalog, calendar, periods), catalog, tables)
-    pools = with_outdoes(pools, problem, catalog)
+    pools = with_fabric(pools, problem, catalog)
     # Models are placed on whole cards that the catalogue knows, on nodes that can be had one by one.
     whole = pl.col("accelerator").is_in(catalog.accelerators["accelerator"].implode()) & (
         (pl.col("units") >= 1 - COUNT_TOLERANCE) & (pl.col("min_nodes").fill_null(1) <= 1)
@@ -131,12 +132,6 @@ def build_candidates(
         if mine.is_empty():
             unserved.append(work.name)
         dropped += [gone, closed_to(work, pools)]
-    idle = idle_rdma(pools, *replicas, *options)
-    replicas, options = (
-        [f.join(idle, on=["work", "pool"], how="anti", maintain_order="left") for f in some]
-        for some in (replicas, options)
-    )
-    dropped.append(idle.select(item=pl.format("{} on {}", "work", "pool"), reason=pl.lit(IDLE_RDMA)))
     all_replicas = pl.concat(replicas, how="diagonal_relaxed").with_row_index("row") if replicas else pl.DataFrame()
     if not all_replicas.is_empty():
         all_replicas = replica_money(all_replicas, pools, found.capacity, problem, terms)
@@ -186,6 +181,7 @@ def reduced(
     *,
     prune: bool = True,
     axes: Sequence[str] = (),
+    within_watts: bool = False,
     within_accelerator: bool = False,
 ) -> Candidates:
     """Candidates without rows that another beats (exact), after leaving out one accelerator where asked.
@@ -198,6 +194,9 @@ def reduced(
         False keeps dominated rows (for tests that compare).
     axes : sequence of str
         What is counted beside money and the problem's objective (fronts): a row only falls to one no worse in any of it.
+    within_watts : bool
+        Leave out what the problem's limits of watts leave no room for, too (see `solver.candidates.within`). Only for plans
+        within these limits, not for questions about others.
     within_accelerator : bool
         A row only falls to one of the same accelerator, so that each accelerator keeps all that it may do best.
     """
@@ -210,6 +209,9 @@ def reduced(
     before = replicas.height + options.height
     capacity = found.capacity
     if prune:
+        money = counted_money(found.problem, axes)
+        if within_watts:
+            pools, replicas, options = without_room(pools, replicas, options, found.problem, axes)
         counted = dict.fromkeys((found.problem.objective, *axes))
         extra = [column for name in counted for column in COUNTED.get(name, [])]
         if operations_count(found.problem):
@@ -237,7 +239,7 @@ def reduced(
             if data:
                 options = with_data_columns(options, pools, data)
             free = pools.filter(pl.col("node_limit").is_null())["pool"]
-            options = reduce_options(options, free, [c for c in [*extra, *more] if c != "latency"])
+            options = reduce_options(options, free, [c for c in [*extra, *more] if c != "latency"], money)
         if not replicas.is_empty():
             if "latency" in extra:
                 replicas = with_latency(replicas, found.problem)
@@ -251,13 +253,28 @@ def reduced(
         places = pools.with_columns(apart="provider") if by_place else pools
         if not any(n.local for n in data):
             places = places.drop(DRIVES, strict=False)  # no data asks for the nodes' drives
+        places = places.filter(pl.col("pool").is_in(in_use.implode()))
+        redundant = [w.name for w in services if w.nodes_to_lose or w.availability is not None]
+        calm = any(w.availability is not None for w in services)
+        if within_watts:
+            kept = kept_pools(capacity, replicas, pooled, redundant)
+            idle = idle_rdma(
+                places, capacity, replicas, pooled, [*extra, *more], kept, calm, money, found.problem, axes
+            )
+            useless = pl.concat([outside(places, found.problem, axes), idle]).implode()
+            places = places.with_columns(outside=pl.col("pool").is_in(useless))
+            gone = places.filter(pl.col("outside") & pl.col("power_limit_w").is_not_null())["pool"].implode()
+            places, replicas, options, pooled = (
+                frame if frame.is_empty() else frame.filter(~pl.col("pool").is_in(gone))
+                for frame in (places, replicas, options, pooled)
+            )
         lost = reduce_pools(
-            places.filter(pl.col("pool").is_in(in_use.implode())),
+            places,
             capacity,
             replicas,
             pooled,
             [*extra, *more],
-            [w.name for w in services if w.nodes_to_lose or w.availability is not None],
+            redundant,
             list(
                 dict.fromkeys(
                     [
@@ -266,7 +283,8 @@ def reduced(
                     ]
                 )
             ),
-            any(w.availability is not None for w in services),
+            calm,
+            money,
         ).implode()
         replicas = replicas if replicas.is_empty() else replicas.filter(~pl.col("pool").is_in(lost))
         options = options if options.is_empty() else options.filter(~(pl.col("pooled") & pl.col("pool").is_in(lost)))

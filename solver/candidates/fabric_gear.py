@@ -1,7 +1,8 @@
 """Fabrics of own sites as gear: switches and cables that join the NIC ports of the nodes held there.
 
 One fabric for each site, network and oversubscription. Where some work spans nodes, all ports of the fabric are joined: it
-takes one form of direct (two nodes, NIC to NIC, where nothing is served), one switch, leaf-spine, or three tiers. Leaves,
+takes one form of direct (the two nodes of one job, NIC to NIC, where nothing is served), one switch, leaf-spine, or three
+tiers; an oversubscribed one has leaves in any case, since one switch blocks nothing. Leaves,
 spines and links are counted by whole variables under rows that say the same as `solver.features.fabric.build_fabric` does for
 a known number of ports, with spines that spread evenly where nothing is oversubscribed. So the counts are exact at any number
 of nodes, and no form has to be listed for every number of them. Where no work spans nodes, switches only lead to the site's
@@ -204,8 +205,11 @@ class _Fabric:
         link = None
         if self._can_cable():
             link = self._cable("links", "node cable", max(1, family.ports))
-            if self.row["rdma"] and family.spans and not family.serves:
+            joined = self._pairs()
+            if self.row["rdma"] and joined:
                 pair = {k: self._choice(f"direct{k}", "two nodes, NIC to NIC") for k in counts}
+                taken = dict.fromkeys(pair.values(), 1)
+                self.rules.append(GearRule(RULE, "", None, 0, options=dict.fromkeys(joined, -1), gear=taken))
         room = {key: -k for k, key in single.items()} | {key: -2 * k for k, key in pair.items()}
         self.forms = [*lone.values(), *pair.values()]
         self.reach = {key: 2 * k for k, key in pair.items()}
@@ -230,6 +234,21 @@ class _Fabric:
             self._most({**spared, link: -1}, nodes=dict(family.nics))
             if pair:
                 self._most({**{key: k for k, key in pair.items()}, link: -1})
+
+    def _pairs(self) -> list[int]:
+        """Candidate rows of jobs for whose two nodes a direct link will do: nothing can be served beside them.
+
+        A job that keeps both nodes all month leaves no room for replicas; one that has its hours might. Nodes that services
+        could use are not cut off from data that lies elsewhere.
+        """
+        options = self.context.found.options
+        if options.is_empty() or self.family.oversubscription > 1:
+            return []
+        two = pl.col("pooled") & (pl.col("nodes") == 2) & pl.col("pool").is_in(list(self.family.nics))
+        if self.family.serves:
+            fed = [need.work for need in self.context.found.data if need.work is not None]
+            two &= (pl.col("slots") == 0) & ~pl.col("work").is_in(fed)
+        return options.filter(two)["row"].to_list()
 
     def _jobs(self) -> dict[str, dict[int, int]]:
         """Ports that each way to run a job on several nodes of the family takes, by job and candidate row."""
@@ -265,13 +284,15 @@ class _Fabric:
     def _switched(self) -> dict[str, int]:
         """One switch, leaf-spine and three tiers: ports that each unit of gear gives (negative)."""
         family, radix = self.family, int(self.row["switch_ports"])
-        single = self._switch("switch", "switch", 1)
-        room, forms = {single: -radix}, self.forms
-        forms.append(single)
-        self.reach[single] = radix
-        if family.ports <= radix:
-            return room
-        ratio = family.oversubscription
+        room: dict[str, int] = {}
+        forms, ratio = self.forms, family.oversubscription
+        if ratio == 1:
+            single = self._switch("switch", "switch", 1)
+            room[single] = -radix
+            forms.append(single)
+            self.reach[single] = radix
+            if family.ports <= radix:
+                return room
         down = math.floor(radix * ratio / (ratio + 1) + 1e-9)
         up = radix - down
         if up < 1:

@@ -15,7 +15,6 @@ from solver.candidates.terms import trusted
 
 OVERSUBSCRIPTION = 2.0
 """Ratio that is offered beside a fabric that does not block."""
-IDLE_RDMA = "no work spans nodes there: the same server with plain NICs does"
 SWITCH_FIGURES = ("switch_ports", "switch_price_usd", "switch_power_w", "cable_price_usd")
 
 
@@ -61,10 +60,12 @@ def narrowed(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_outdoes(pools: pl.DataFrame, problem: Problem, catalog: Catalog) -> pl.DataFrame:
-    """Add outdoes: networks whose switches and cables a pool's own network equals or beats, joined by ";" (null: none).
+def with_fabric(pools: pl.DataFrame, problem: Problem, catalog: Catalog) -> pl.DataFrame:
+    """Add what a pool's own network asks for at its site, null where that is not all known and trusted.
 
-    A switch has as many ports, costs and draws no more, and so does a cable; all of them are known and trusted.
+    outdoes: networks whose switches and cables this one equals or beats, joined by ";" (null: none): a switch has as many
+    ports, costs and draws no more, and so does a cable. And the figures: switch_ports, switch_price_usd, switch_power_w [W],
+    cable_price_usd.
     """
     known = catalog.network.filter(trusted("confidence", problem.policy.min_confidence)).select(
         "network", *SWITCH_FIGURES
@@ -76,24 +77,5 @@ def with_outdoes(pools: pl.DataFrame, problem: Problem, catalog: Catalog) -> pl.
         & pl.all_horizontal(pl.col(c) <= pl.col(f"{c}_b") for c in SWITCH_FIGURES if c != "switch_ports")
     )
     listed = pairs.sort("network", "network_b").group_by("network", maintain_order=True)
-    return pools.join(listed.agg(outdoes=pl.col("network_b").str.join(";")), on="network", how="left")
-
-
-def idle_rdma(pools: pl.DataFrame, *rows: pl.DataFrame) -> pl.DataFrame:
-    """Work and pool of rows that only differ from those of a sister pool in NICs that join nodes nobody joins.
-
-    RDMA is for work that spans nodes. A server that is built with such NICs and has none of it is left out for a work that
-    the same server does with plain ones, no smaller drives included.
-    """
-    some = [f.select("work", "pool", "nodes") for f in rows if not f.is_empty()]
-    if not some:
-        return pl.DataFrame(schema={"work": pl.String, "pool": pl.String})
-    held = pl.concat(some, how="vertical_relaxed").group_by("work", "pool").agg(pl.col("nodes").max())
-    server = ["site", "offer", "power_limit_w"]
-    built = pools.filter(pl.col("network").is_not_null() & ~pl.col("complete").fill_null(False))
-    held = held.join(built.select("pool", "rdma", "nvme_tb", *server), on="pool", how="inner")
-    spans = (pl.col("nodes") > 1).any().over("pool")
-    idle = held.filter(pl.col("rdma") & ~spans)
-    sisters = held.filter(~pl.col("rdma")).select("work", *server, sister_tb="nvme_tb")
-    both = idle.join(sisters, on=["work", *server], how="inner", nulls_equal=True)
-    return both.filter(pl.col("sister_tb") >= pl.col("nvme_tb")).select("work", "pool").unique(maintain_order=True)
+    outdone = listed.agg(outdoes=pl.col("network_b").str.join(";"))
+    return pools.join(known.join(outdone, on="network", how="left"), on="network", how="left", maintain_order="left")

@@ -37,6 +37,22 @@ CLUSTER_KEY = [
     "oversubscription",
     "leaf_nodes",
 ]
+SIZE_KEY = ["accelerator", "interconnect_class", "node_gpus", "nodes", "gpus"]
+RATED = [
+    *CLUSTER_KEY,
+    "nodes",
+    "gpus",
+    "tp",
+    "pp",
+    "precision",
+    "tokens_per_s",
+    "goodput",
+    "mfu",
+    "rate_source",
+    "rate_error",
+    "training_gib_per_gpu",
+    "memory_slack_gib",
+]
 COMMON = [
     "work",
     "pool",
@@ -190,8 +206,34 @@ class _Search:
 
     def rates_at(self, grid: pl.DataFrame) -> pl.DataFrame:
         """Best layout for each row of (cluster key, nodes, gpus): tokens_per_s, goodput and what the report shows."""
-        work = self.work
         grid = grid.filter((pl.col("nodes") == 1) | (pl.col("rdma") & (pl.col("node_gpus") > 1)))
+        frame = self._laid_out(grid.select(SIZE_KEY).unique(maintain_order=True))
+        best_short = frame.filter(~pl.col("fits_memory"))
+        fits = frame.filter(pl.col("fits_memory"))
+        # Inside a node no network matters, and memory does not depend on it anywhere.
+        inside = grid.filter(pl.col("nodes") == 1).unique(SIZE_KEY, maintain_order=True)
+        joined = pl.concat([inside, grid.filter(pl.col("nodes") > 1)]).with_row_index("at")
+        placed = joined.join(fits, on=SIZE_KEY, how="inner", nulls_equal=True, maintain_order="left_right")
+        rated = with_training_rate(narrowed(placed), self.tables)
+        rated = rated.with_columns(network_gbps="port_gbps")
+        bad = rated.filter(pl.col("rate_reason").is_not_null())
+        good = rated.filter(pl.col("rate_reason").is_null() & (pl.col("tokens_per_s") > 0))
+        # Of equally fast layouts the one with the least tensor and pipeline parallelism, and with the most memory to spare.
+        fastest = good.filter(pl.col("tokens_per_s") == pl.col("tokens_per_s").max().over("at"))
+        best = fastest.sort("at", "tp", "pp", "training_gib_per_gpu", maintain_order=True).unique(
+            "at", keep="first", maintain_order=True
+        )
+        self._note(best_short, good, "memory", "memory_reason")
+        self._note(bad, good, "speed", "rate_reason")
+        alike = best.filter(pl.col("nodes") == 1).drop([c for c in CLUSTER_KEY if c not in SIZE_KEY])
+        alone = grid.filter(pl.col("nodes") == 1).join(alike, on=SIZE_KEY, how="inner", nulls_equal=True)
+        return pl.concat([f.select(RATED) for f in (alone, best.filter(pl.col("nodes") > 1))]).sort(
+            *CLUSTER_KEY, "nodes", "gpus"
+        )
+
+    def _laid_out(self, sizes: pl.DataFrame) -> pl.DataFrame:
+        """Every parallel layout of every size of cluster, with the memory it takes."""
+        work = self.work
         layouts = (
             pl.DataFrame({"tp": [1, 2, 4, 8]})
             .join(pl.DataFrame({"pp": [1, 2, 4, 8, 16]}), how="cross")
@@ -205,7 +247,7 @@ class _Search:
         slow_link = ~pl.col("interconnect_class").is_in(["nvlink"]).fill_null(False)
         limit = self.pcie_tp.value if self.pcie_tp.bought == "hard" else 64.0
         frame = (
-            grid.join(layouts, how="cross")
+            sizes.join(layouts, how="cross")
             .filter(
                 (pl.col("tp") <= pl.col("node_gpus"))
                 & (pl.col("gpus") % (pl.col("tp") * pl.col("pp")) == 0)
@@ -231,37 +273,7 @@ class _Search:
                 checkpoint_interval_s=pl.lit(work.checkpoint_interval),
             )
         )
-        frame = with_training_memory(frame, self.memory)
-        best_short = frame.filter(~pl.col("fits_memory"))
-        rated = with_training_rate(narrowed(frame.filter(pl.col("fits_memory"))), self.tables)
-        rated = rated.with_columns(network_gbps="port_gbps")
-        bad = rated.filter(pl.col("rate_reason").is_not_null())
-        good = rated.filter(pl.col("rate_reason").is_null() & (pl.col("tokens_per_s") > 0))
-        best = (
-            good.sort(
-                [*CLUSTER_KEY, "nodes", "gpus", "tokens_per_s", "tp", "pp"],
-                descending=[False] * (len(CLUSTER_KEY) + 2) + [True, False, False],
-            )
-            .group_by([*CLUSTER_KEY, "nodes", "gpus"], maintain_order=True)
-            .first()
-        )
-        self._note(best_short, good, "memory", "memory_reason")
-        self._note(bad, good, "speed", "rate_reason")
-        return best.select(
-            *CLUSTER_KEY,
-            "nodes",
-            "gpus",
-            "tp",
-            "pp",
-            "precision",
-            "tokens_per_s",
-            "goodput",
-            "mfu",
-            "rate_source",
-            "rate_error",
-            "training_gib_per_gpu",
-            "memory_slack_gib",
-        )
+        return with_training_memory(frame, self.memory)
 
     def _note(self, frame: pl.DataFrame, good: pl.DataFrame, what: str, column: str) -> None:
         lost = (

@@ -18,7 +18,7 @@ def requirement_levels(problem: Problem, catalog: Catalog) -> pl.DataFrame:
     """What one node must have for each class of work in the problem, and for all of them together.
 
     Columns as `solver.features.parts.LEVEL_SCHEMA`; only rules that are hard for bought machines ask for anything. Work
-    that spans nodes has a level for each family of networks (`_ports_of`), since what NICs are plugged into is paid apart.
+    that spans nodes has a level for each network (`_ports_of`), since what NICs are plugged into is paid apart.
     Levels that end in "-data" hold a workload's whole `dataset` on their own drives.
     """
     rules = effective_rules(problem, catalog)
@@ -58,7 +58,11 @@ def requirement_levels(problem: Problem, catalog: Catalog) -> pl.DataFrame:
             "cores_per_gpu": hard("cores_per_gpu"),
             "nvme_gb_s": hard("training_nvme_gb_s"),
         }
-        between_nodes = {"cluster": hard("training_network_gbps"), "cluster-large": hard("training_network_gbps_large")}
+        # What many nodes need is among what few need, unless no network is that fast: then it is refused by its own name.
+        between_nodes = {"cluster": hard("training_network_gbps")}
+        many = hard("training_network_gbps_large")
+        if many < between_nodes["cluster"] or not _ports_of(catalog, many):
+            between_nodes["cluster-large"] = many
         for suffix, nvme_tb in _local_tb(trains, hard("training_nvme_tb")).items():
             need = {**train, "nvme_tb": nvme_tb}
             level("training" + suffix, **need, ram_min_gib=cached)
@@ -82,16 +86,12 @@ def requirement_levels(problem: Problem, catalog: Catalog) -> pl.DataFrame:
 
 
 def _ports_of(catalog: Catalog, gbps: float) -> list[str]:
-    """Networks for work that spans nodes: of each family with RDMA the one whose whole port is cheapest at the speed asked for.
+    """Networks for work that spans nodes: all with RDMA that are as fast as asked for and whose NIC has price and watts.
 
-    A port is a NIC, its cable and its share of a switch; what cables and switches come to is counted when they are planned.
+    None is left out for another: a faster one speeds up training, one with other switches is cheaper for other numbers of ports.
     """
-    port_usd = pl.sum_horizontal("nic_price_usd", "per_port_switch_price_usd", "cable_price_usd")
-    priced = pl.col("nic_price_usd").is_not_null() & pl.col("per_port_switch_price_usd").is_not_null()
-    able = catalog.network.filter("rdma", pl.col("gbps_per_port") >= gbps, priced).with_columns(port_usd=port_usd)
-    return (
-        able.sort("port_usd", "network").unique("family", keep="first", maintain_order=True)["network"].sort().to_list()
-    )
+    known = pl.all_horizontal(pl.col(c).is_not_null() for c in ("nic_price_usd", "nic_power_w"))
+    return catalog.network.filter("rdma", pl.col("gbps_per_port") >= gbps, known)["network"].sort().to_list()
 
 
 def _local_tb(trains: Sequence[Pretrain | Finetune], least_tb: float) -> dict[str, float]:

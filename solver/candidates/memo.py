@@ -23,6 +23,10 @@ SITE_MONEY = (
     "facility_w",
     "counted",
     "outdoes",
+    "switch_ports",
+    "switch_price_usd",
+    "switch_power_w",
+    "cable_price_usd",
 )
 """Columns of pools that only money, carbon and limits read."""
 

@@ -110,7 +110,7 @@ def bought_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame, every_
     worth = most_per_watt(problem, catalog)
     scarce = every_state or watts_scarce(problem)
     builds, refused = server_builds(catalog_parts(catalog), levels, watt_usd=math.inf if scarce else worth)
-    builds = _lean_where_it_tells(builds, levels, problem, catalog, worth)
+    builds = _lean_where_it_tells(builds, problem, catalog, worth)
     # Levels that led to the very same machine are one pool.
     builds = builds.unique(["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True)
     builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
@@ -149,21 +149,19 @@ def bought_pools(problem: Problem, catalog: Catalog, rates: pl.DataFrame, every_
     )
 
 
-def _lean_where_it_tells(
-    builds: pl.DataFrame, levels: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float
-) -> pl.DataFrame:
+def _lean_where_it_tells(builds: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float) -> pl.DataFrame:
     """Leave out lean builds, unless the watts saved are worth their price, where limits of watts cannot ask for them.
 
-    Nodes that no site could power anyhow matter only to what plans would be without the limit. Nodes for work that spans
-    several come in every network; beside what money says they are taken as they are cheapest, which is no proof that a
-    leaner one could not squeeze one node more under a limit: it keeps their number in bounds.
+    Nodes that no site could power anyhow matter only to what plans would be without the limit. In counted racks and on
+    counted circuits, nodes for work that spans several are taken as money and the room of a rack or circuit say; that is no
+    proof that a leaner one could not squeeze one node more under a limit of the site beside them, which would multiply them.
     """
     least_share = catalog.power_curves["cap_share"].min()
     assert isinstance(least_share, float)
     # The lowest power state that cards may have.
     least_w = pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * least_share
-    several = levels.filter(pl.col("network").is_not_null())["level"]
-    tells = (least_w.min().over(KEY) <= largest_node_w(problem)) & ~pl.col("level").is_in(several.implode())
+    counted = any(s.racks is not None or s.circuits for s in problem.sites)
+    tells = (least_w.min().over(KEY) <= largest_node_w(problem)) & ~(pl.lit(counted) & pl.col("has_rdma"))
     lean = builds.filter(~tells).with_columns(fits=fits_more(problem, KEY))
     paid = worth_keeping(lean, watt_usd)
     roomy = lean.filter("fits").join(paid, on=[*KEY, "variant"], how="anti")

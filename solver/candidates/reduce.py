@@ -61,14 +61,20 @@ def _same_kind(replicas: pl.DataFrame) -> list[str]:
     return ["alike"] if "alike" in replicas.columns else []
 
 
-def reduce_options(options: pl.DataFrame, free_pools: pl.Series, extra: list[str]) -> pl.DataFrame:
+MONEY = ("cost", "cash", "monthly", "capex", "carbon")
+"""Kinds of money (and grams) that plans are counted in."""
+
+
+def reduce_options(
+    options: pl.DataFrame, free_pools: pl.Series, extra: list[str], money: Sequence[str] = MONEY
+) -> pl.DataFrame:
     """Drop ways to run a job that another way of the same job beats or equals.
 
     Hired options only meet the rest of the plan in money (and what `extra` counts: duration, watts, carbon), so any hired
     option of a pool without a node limit may stand in for any other of the same `apart` (a column that says what is charged
-    together; all, where it is missing); pooled ones are compared inside their pool.
+    together; all, where it is missing); pooled ones are compared inside their pool. `money`: of `MONEY`, what is counted.
     """
-    counted = ["cash", "cost", "monthly", "occupied", *extra]
+    counted = [*(c for c in ("cash", "cost", "monthly") if c in money), "occupied", *extra]
     apart = pl.col("apart") if "apart" in options.columns else pl.lit("")
     free = pl.col("pool").is_in(free_pools.implode())
     left = options.with_columns(free=free, apart=apart, occupied=occupied()).select(
@@ -121,6 +127,7 @@ def reduce_pools(
     redundant: Sequence[str] = (),
     apart: Sequence[str] = (),
     calm: bool = False,
+    money: Sequence[str] = MONEY,
 ) -> pl.Series:
     """Names of pools that another pool of equal node size and place beats or equals for everything held on them.
 
@@ -130,8 +137,8 @@ def reduce_pools(
 
     Parameters
     ----------
-    pools : pool, accelerator, power_limit_w, gpus, site, spot, it_w, facility_w, node_limit, and apart (optional): rented
-        pools of the same value are at one place
+    pools : pool, accelerator, power_limit_w, gpus, site, spot, it_w, facility_w, node_limit, apart (optional): rented
+        pools of the same value are at one place, and outside (optional): of use without limits of watts only
     capacity : pool, row, commit, first_stage, until_stage, costs, cashes, monthlies, carbons (lists over periods; one number
         for commitments, one per stage of monthlies), capex
     replicas : work, pool, row, gpus, rates, energy
@@ -141,14 +148,11 @@ def reduce_pools(
         where replicas cost nothing beside their node and no other work wants the node: else B stays.
     apart : columns of pools (provider, region, zone) in which A and B must agree, since services are spread over them
     calm : A may not be interrupted more often than B, since a service's availability counts that
+    money : of `MONEY`, what the objective or some limit counts
     """
-    shared = _shared(replicas, pooled, redundant)
-    # A running lease is cheap or costs to give up, and there are only so many nodes of it: its pool stays, and no pool
-    # falls to one because of it.
-    running = capacity.filter(is_lease())["pool"]
+    kept = kept_pools(capacity, replicas, pooled, redundant)
     capacity = capacity.filter(~is_lease())
-    kept = pools.filter(pl.col("pool").is_in(pl.concat([shared, running]).implode()))["pool"]
-    lost = _lost_networks(pools, capacity, replicas, pooled, extra, kept, [*apart], calm)
+    lost = _lost_networks(pools, capacity, replicas, pooled, extra, kept, [*apart], calm, money)
 
     def rest(frame: pl.DataFrame) -> pl.DataFrame:
         return frame if frame.is_empty() else frame.filter(~pl.col("pool").is_in(lost.implode()))
@@ -156,9 +160,20 @@ def reduce_pools(
     # Like cards first: most pools are the same card in another chassis or with other parts, and pairs stay few.
     for alike in (["accelerator", "power_limit_w"], []):
         like = list(dict.fromkeys([*alike, *apart]))
-        beaten = _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, like, kept, calm)
+        beaten = _beaten(rest(pools), rest(capacity), rest(replicas), rest(pooled), extra, like, kept, calm, money)
         lost = pl.concat([lost, beaten])
     return lost
+
+
+def kept_pools(
+    capacity: pl.DataFrame, replicas: pl.DataFrame, pooled: pl.DataFrame, redundant: Sequence[str]
+) -> pl.Series:
+    """Pools that stay whatever another one offers.
+
+    A running lease is cheap or costs to give up, and there are only so many nodes of it: its pool stays, and no pool falls to
+    one because of it.
+    """
+    return pl.concat([_shared(replicas, pooled, redundant), capacity.filter(is_lease())["pool"]])
 
 
 def _shared(replicas: pl.DataFrame, pooled: pl.DataFrame, redundant: Sequence[str]) -> pl.Series:
@@ -180,9 +195,10 @@ def _beaten(
     alike: list[str],
     kept: pl.Series,
     calm: bool,
+    money: Sequence[str],
 ) -> pl.Series:
     """Pools beaten by another of the same size, place and `alike` columns, but those `kept` in any case."""
-    pairs = _pairs(pools, capacity, replicas, pooled, extra, alike, kept, _stands_in(), calm)
+    pairs = pairs_of(pools, capacity, replicas, pooled, extra, alike, kept, _stands_in(), calm, money)
     # A tie both ways keeps the smaller name; a chain always ends in a pool that stays, since "as good as" is transitive.
     both = pairs.join(pairs.select(pool="pool_a", pool_a="pool"), on=["pool", "pool_a"], how="semi")
     lost = pl.concat(
@@ -200,6 +216,7 @@ def _lost_networks(
     kept: pl.Series,
     alike: list[str],
     calm: bool,
+    money: Sequence[str],
 ) -> pl.Series:
     """Pools of networks that another network of the site stands in for, pool by pool.
 
@@ -216,7 +233,7 @@ def _lost_networks(
     plain = wired.filter(~pl.col("pool").is_in(names).any().over(family))
     if plain["network"].n_unique() < 2:
         return pl.Series("pool", [], pl.String)
-    pairs = _pairs(plain, capacity, replicas, pooled, extra, alike, kept, _stands_in(across=True), calm)
+    pairs = pairs_of(plain, capacity, replicas, pooled, extra, alike, kept, _stands_in(across=True), calm, money)
     group = plain.select("pool", family=pl.struct(family))
     named = pairs.join(group, on="pool").join(group.rename({"pool": "pool_a", "family": "family_a"}), on="pool_a")
     have = named.group_by("family", "family_a").agg(have=pl.col("pool").n_unique())
@@ -228,7 +245,7 @@ def _lost_networks(
     return group.join(lost, on="family", how="semi")["pool"]
 
 
-def _pairs(
+def pairs_of(
     pools: pl.DataFrame,
     capacity: pl.DataFrame,
     replicas: pl.DataFrame,
@@ -238,9 +255,13 @@ def _pairs(
     kept: pl.Series,
     standing: pl.Expr,
     calm: bool,
+    money: Sequence[str] = MONEY,
 ) -> pl.DataFrame:
     """Pairs of a pool and another (pool_a) that is as good for everything held on it; `standing`: as a neighbour, too."""
     place = pl.coalesce("site", "apart" if "apart" in pools.columns else pl.lit(None, pl.String), pl.lit(""))
+    # What no limit of watts leaves room for is of use without one only, where watts are money alone.
+    free = pl.col("outside") if "outside" in pools.columns else pl.lit(False)
+    watts = [pl.when(free).then(float("inf")).otherwise(pl.col(c)).alias(c) for c in ("it_w", "facility_w")]
     loses = (
         pl.col("interruption_per_month").fill_null(0.0).alias("loses")
         if "risk" in extra or calm
@@ -253,8 +274,7 @@ def _pairs(
         "gpus",
         place.alias("place"),
         "spot",
-        "it_w",
-        "facility_w",
+        *watts,
         "node_limit",
         loses,
         effort.alias("effort"),
@@ -271,9 +291,9 @@ def _pairs(
         left.rename({c: f"{c}_a" for c in left.columns}), on="pool_a", how="left", maintain_order="left"
     )
     pairs = named.filter(~pl.col("pool").is_in(kept.implode()) & standing).select("pool", "pool_a")
-    pairs = _covered(pairs, _as_cheap(pairs, capacity), capacity)
+    pairs = _covered(pairs, _as_cheap(pairs, capacity, money), capacity)
     pairs = _covered(pairs, _as_able(pairs, replicas, extra), replicas)
-    return _covered(pairs, _as_short(pairs, pooled, extra), pooled)
+    return _covered(pairs, _as_short(pairs, pooled, extra, money), pooled)
 
 
 def _no_worse(left: pl.DataFrame, keys: list[str], marks: list[str]) -> pl.DataFrame:
@@ -377,12 +397,15 @@ def _covered(pairs: pl.DataFrame, matches: pl.DataFrame, rows: pl.DataFrame) -> 
     )
 
 
-def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
+LISTS = {"cost": "costs", "cash": "cashes", "monthly": "monthlies", "carbon": "carbons"}
+
+
+def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame, money: Sequence[str]) -> pl.DataFrame:
     # What is held at some levels only stands in for nothing, and nothing for it.
     held = capacity.filter(pl.col("levels").is_null()).select(
         "pool", "row", "commit", "first_stage", "until_stage", "costs", "cashes", "monthlies", "capex", "carbons"
     )
-    lists = ("costs", "cashes", "monthlies", "carbons")
+    lists = [name for kind, name in LISTS.items() if kind in money]
     # A commitment stands in for one of the same start that is held no longer, an hourly way for an hourly way.
     alike = pairs.join(held, on="pool").join(
         held.rename({"pool": "pool_a"}), on=["pool_a", "commit", "first_stage"], suffix="_a"
@@ -398,12 +421,19 @@ def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame) -> pl.DataFrame:
         .join(by_hour.rename({"pool": "pool_a"}), on="pool_a", suffix="_a")
         .filter(
             pl.all_horizontal(pl.col(f"{c}_a").list.sum() <= pl.col(c).list.sum() for c in lists if c != "monthlies"),
-            pl.col("monthlies_a").list.sum()
-            <= pl.col("monthlies").list.slice("first_stage", pl.col("until_stage") - pl.col("first_stage")).list.min(),
+            pl.lit("monthly" not in money)
+            | (
+                pl.col("monthlies_a").list.sum()
+                <= pl.col("monthlies")
+                .list.slice("first_stage", pl.col("until_stage") - pl.col("first_stage"))
+                .list.min()
+            ),
         )
     )
-    both = [x.select("pool", "pool_a", "row", "capex", "capex_a") for x in (same, hourly)]
-    return pl.concat(both).filter(pl.col("capex_a") <= pl.col("capex")).select("pool", "pool_a", "row")
+    both = pl.concat([x.select("pool", "pool_a", "row", "capex", "capex_a") for x in (same, hourly)])
+    return both.filter(pl.lit("capex" not in money) | (pl.col("capex_a") <= pl.col("capex"))).select(
+        "pool", "pool_a", "row"
+    )
 
 
 def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> pl.DataFrame:
@@ -426,10 +456,11 @@ def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> p
     return both.filter(able).select("pool", "pool_a", "row")
 
 
-def _as_short(pairs: pl.DataFrame, pooled: pl.DataFrame, extra: list[str]) -> pl.DataFrame:
+def _as_short(pairs: pl.DataFrame, pooled: pl.DataFrame, extra: list[str], money: Sequence[str]) -> pl.DataFrame:
     if pooled.is_empty():
         return pl.DataFrame(schema={"pool": pl.String, "pool_a": pl.String, "row": pl.UInt32})
-    columns = ["cash", "cost", "monthly", "occupied", *(e for e in extra if e != "latency")]
+    paid = [c for c in ("cash", "cost", "monthly") if c in money]
+    columns = [*paid, "occupied", *(e for e in extra if e != "latency")]
     jobs = pooled.with_columns(occupied=occupied()).select("work", "pool", "row", "gpus", *columns)
     both = pairs.join(jobs, on="pool").join(jobs.rename({"pool": "pool_a"}), on=["pool_a", "work"], suffix="_a")
     able = (pl.col("gpus_a") <= pl.col("gpus")) & pl.all_horizontal(pl.col(f"{c}_a") <= pl.col(c) for c in columns)

@@ -144,9 +144,14 @@ def compatible_builds(
         needs=pl.struct(list(HOST_NEEDS)).rank("dense").cast(pl.UInt32)
     )
     wanted = numbered.select("level", "needs", *NETWORK_NEEDS)
+    alike = ["needs", "nic_gbps", "rdma", "network"]
+    single = wanted.filter(~pl.col("nic_per_gpu")).select(alike).unique().with_columns(twin=pl.lit(True))
+    twins = wanted.join(single, on=alike, how="left", nulls_equal=True, maintain_order="left")
     shells, broken = _shells(parts, numbered.select("needs", *HOST_NEEDS).unique("needs", maintain_order=True))
     hosts, short = host_choices(shells, parts)
-    builds, unplugged = with_nics(hosts.join(wanted, on="needs", how="inner"), parts)
+    # One NIC for each of one card is what one NIC a node is.
+    same = pl.col("nic_per_gpu") & pl.col("twin").fill_null(False) & (pl.col("gpus") == 1)
+    builds, unplugged = with_nics(hosts.join(twins, on="needs", how="inner").filter(~same).drop("twin"), parts)
     judged = _totals(builds).with_columns(reason=first_broken(BUILD_RULES))
     ordered = ["price_usd", "supply_w", "cpu", "module", "ram_count", "storage", "network"]
     fine = judged.filter(pl.col("reason").is_null()).sort(*KEY, *ordered)

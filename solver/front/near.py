@@ -69,7 +69,7 @@ def near_plans(
     while queue and searches < MOST_SEARCHES and not stop.is_set():
         without = queue.pop(0)
         searches += 1
-        small = reduced(excluding(everything, without))
+        small = reduced(excluding(everything, without), within_watts=True)
         if small.unserved and not small.problem.weighed:
             continue
         scaled = scale(small, catalog)

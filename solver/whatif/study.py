@@ -124,7 +124,7 @@ class Study:
         if loaded.problem.objective == "scale" or loaded.problem.weighed:
             result = solve(loaded, catalog, self.options, None, stop, self.user_measurements)
             return result.model_copy(update={"search": None, "runner_up": None})
-        small = reduced(self.compiled(loaded, catalog))
+        small = reduced(self.compiled(loaded, catalog), within_watts=True)
         if small.unserved:
             return no_plan(loaded, catalog, small, self.options, 0.0).model_copy(update={"search": None})
         scaled = scale(small, catalog)

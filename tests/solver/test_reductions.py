@@ -19,9 +19,11 @@ CHUNKS = 4
 PER_CHUNK = 12
 
 
-def optimum(case: Case, found: Candidates, without: str | None, *, prune: bool) -> tuple[object, int | None]:
+def optimum(
+    case: Case, found: Candidates, without: str | None, *, prune: bool, within: bool = False
+) -> tuple[object, int | None]:
     """Workloads left without candidates, and the proved optimum (None: infeasible, or nothing to solve)."""
-    small = reduced(found, without, prune=prune)
+    small = reduced(found, without, prune=prune, within_watts=within)
     if small.unserved:
         return small.unserved, None
     search = run(
@@ -51,6 +53,7 @@ def test_pruned_and_whole_candidates_have_the_same_optimum(chunk: int) -> None:
     for name, case, found, without in (next(cases) for _ in range(PER_CHUNK)):
         whole = optimum(case, found, without, prune=False)
         assert optimum(case, found, without, prune=True) == whole, name
+        assert optimum(case, found, without, prune=True, within=True) == whole, name
         seen["feasible" if whole[1] is not None else "not"] += 1
         seen["pruned"] += reduced(found, without).dominated
     assert seen["feasible"] >= 2, seen
