@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ortools.sat.python import cp_model
-
+from solver.hints import held_at
 from solver.model import PlanModel
 from solver.search import Values
 
@@ -13,35 +12,12 @@ LONGEST_S = 5.0
 
 
 def objective_of(built: PlanModel, values: Values) -> int | None:
-    """Objective of a plan with all these values (missing ones are 0); None where there is none.
-
-    Nodes, replicas, loads, options and gear are given; only helpers of the model (pools in use, highest months) are left to it,
-    so that presolve says at once.
-    """
-    var = built.context.variables
-    model = built.model.clone()
-    variables = model.proto.variables
-    for given, mine in (
-        (values.commit, var.commit),
-        (values.hourly, var.hourly),
-        (values.replicas, var.replicas),
-        (values.load, var.load),
-        (values.chosen, var.chosen),
-        (values.gear, var.gear),
-    ):
-        for key, x in mine.items():
-            count = int(given.get(key, 0))  # type: ignore[arg-type]
-            domain = variables[x.index].domain
-            if not domain[0] <= count <= domain[len(domain) - 1]:
-                return None
-            domain.clear()
-            domain.extend([count, count])
-    model.clear_hints()  # type: ignore[no-untyped-call]
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.max_time_in_seconds = LONGEST_S
-    code = solver.solve(model)
-    return round(solver.objective_value) if code in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None
+    """Objective of a plan with all these values (missing ones are 0); None where there is none."""
+    solution = held_at(built, filled(built, values), LONGEST_S)
+    if solution is None:
+        return None
+    goal = built.model.proto.objective
+    return round(sum(c * solution[v] for v, c in zip(goal.vars, goal.coeffs, strict=True)) + goal.offset)
 
 
 def filled(built: PlanModel, values: Values) -> Values:

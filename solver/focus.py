@@ -19,7 +19,7 @@ import numpy as np
 
 from solver.bounding.beyond import Extra, beyond
 from solver.bounding.restrict import Part, restricted
-from solver.hints import give_hint
+from solver.hints import give_whole_hint
 from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Status, StopReason
@@ -90,7 +90,7 @@ def _search(
     if best is not None and best.values is not None:
         known = part.narrowed(best.values)
         if known is not None:
-            give_hint(built, known)
+            give_whole_hint(built, known)
 
     def progress(value: float | None, low: float | None) -> None:
         # A bound of the first search is one of few pools only.

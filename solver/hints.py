@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ortools.sat.python import cp_model
+
 from solver.model import PlanModel
 from solver.search import Values
 
@@ -32,6 +34,42 @@ def give_hint(built: PlanModel, values: Values) -> None:
     """Start a search from the values of another plan of the same model."""
     for variable, value in _paired(built, values):
         built.model.add_hint(variable, value)
+
+
+def give_whole_hint(built: PlanModel, values: Values) -> None:
+    """As `give_hint`, with what the model adds to a plan (pools in use, highest months, ..) worked out first.
+
+    A hint that lacks some variables is a plan that the search has to find again, which takes long in large models.
+    """
+    give_hint(built, values)
+    solution = held_at(built, values)
+    if solution is not None:
+        built.model.clear_hints()  # type: ignore[no-untyped-call]
+        hint = built.model.proto.solution_hint
+        hint.vars.extend(range(len(solution)))
+        hint.values.extend(solution)
+
+
+def held_at(built: PlanModel, values: Values, time_limit_s: float = 2.0) -> list[int] | None:
+    """Values of all variables of a model at a plan's; None where that is no plan, or not found to be one in time.
+
+    With the plan's own variables fixed presolve most often says all there is to say.
+    """
+    model = built.model.clone()
+    variables = model.proto.variables
+    for variable, value in _paired(built, values):
+        domain = variables[variable.index].domain
+        if not domain[0] <= value <= domain[len(domain) - 1]:
+            return None
+        domain.clear()
+        domain.extend([value, value])
+    model.clear_hints()  # type: ignore[no-untyped-call]
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False
+    solver.parameters.max_time_in_seconds = time_limit_s
+    code = solver.solve(model)
+    return list(solver.response_proto.solution) if code in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None
 
 
 def fix(built: PlanModel, values: Values) -> None:
