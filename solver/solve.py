@@ -26,6 +26,7 @@ from solver.events import Event, OnEvent, SolveOptions
 from solver.focus import focused
 from solver.hints import give_hint
 from solver.instance import Instance
+from solver.leaner import keeps_watts, limited_part, some_left_out, without_site_watts
 from solver.left_out import Limited, portfolio
 from solver.model import build_model, nearest_model, tie_break_model
 from solver.plan import Result, Status, StopReason
@@ -40,6 +41,8 @@ BLEND_SHARE = 0.25
 """Share of the time limit that the search for a first plan with blended rates may take."""
 TIE_SHARE = 0.25
 """Share of the time limit, on top of it, that the tie-break and the runner-up search may each take."""
+BESIDE_S, BESIDE_SHARE = 6.0, 0.4
+"""What a plan is held against may take so long [s], or such a share of what the plan itself took, if that is longer."""
 
 
 def base_dir(loaded: LoadedProblem) -> Path:
@@ -63,6 +66,7 @@ def solve(
     stop: threading.Event | None = None,
     user_measurements: pl.DataFrame | None = None,
     candidates: Candidates | None = None,
+    every_lean: bool = False,
 ) -> Result:
     """Find the best plan for a problem and prove how good it is.
 
@@ -70,6 +74,8 @@ def solve(
     ----------
     candidates : Candidates, optional
         Of this problem and catalogue, where the caller has compiled them already.
+    every_lean : bool
+        Take builds as candidates that could only pay by the watts of a site (see `solver.leaner`).
     stop : threading.Event, optional
         Set it to end the search; the best plan so far is returned with stop reason `interrupted`.
 
@@ -88,7 +94,7 @@ def solve(
     problem = loaded.problem
     time_limit = problem.time_limit if options.time_limit_s is None else options.time_limit_s
     gap = problem.gap if options.gap is None else options.gap
-    found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements)
+    found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements, every_lean=every_lean)
     small = reduced(found, within_watts=True)
     tell(Event("candidates", clock.now(), candidates=small.replicas.height + small.options.height))
     if small.unserved and (not problem.weighed or len(small.unserved) == len(problem.workloads)):
@@ -107,8 +113,16 @@ def solve(
     part: Part | None = None
     if ranks is None:
         left = time_limit - (clock.now() - begun)
-        outcome = _search(scaled.instance, None, left, gap, options, stop, tell, clock)
+        # Builds that only a limit of watts could ask for are not all among the candidates of counted racks.
+        lean = not every_lean and some_left_out(problem, found)
+        whole = without_site_watts(scaled.instance) if lean else scaled.instance
+        outcome = _search(whole, None, left, gap, options, stop, tell, clock)
         search, part = outcome.found, outcome.part
+        if lean:
+            if search.values is not None and not keeps_watts(scaled.instance, search, part):
+                rest = replace(options, time_limit_s=max(1.0, time_limit - (clock.now() - begun)))
+                return solve(loaded, catalog, rest, on_event, stop, user_measurements, every_lean=True)
+            part = limited_part(scaled.instance, part)
     else:
         search = ranks.found
     if search.values is None:
@@ -139,7 +153,7 @@ def solve(
     if options.compares and ranks is None and result.status in (Status.OPTIMAL, Status.FEASIBLE):
         values = (final or search).values
         assert values is not None
-        held = compared(found, catalog, scaled, values, result, TIE_SHARE * time_limit, options, stop)
+        held = compared(found, catalog, scaled, values, result, _beside(search, time_limit), options, stop)
         result = result.model_copy(update=held.stated())
     tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
     return result
@@ -266,6 +280,11 @@ def _search(
         on_progress=progress if instance.goal is None else None,
     )
     return _Outcome(found)
+
+
+def _beside(search: Found, time_limit: float) -> float:
+    """Time for what a plan is held against: no more than a share of what the plan itself took, where that was long."""
+    return min(TIE_SHARE * time_limit, max(BESIDE_S, BESIDE_SHARE * search.wall_s))
 
 
 def _break_ties(

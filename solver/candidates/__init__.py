@@ -79,6 +79,7 @@ def build_candidates(
     *,
     memo: Memo | None = None,
     every_state: bool = False,
+    every_lean: bool = False,
 ) -> Candidates:
     """Compile a problem and a catalogue into candidates; nothing is reduced yet (see `reduced`).
 
@@ -88,6 +89,8 @@ def build_candidates(
         Features of earlier calls with the same catalogue but for its prices.
     every_state : bool
         Offer the power states of cards on own sites although nothing in the problem limits watts.
+    every_lean : bool
+        Offer builds that could only pay by the watts of a site, also where racks are counted (see `solver.leaner`).
 
     Raises
     ------
@@ -99,7 +102,7 @@ def build_candidates(
     terms = money_terms(problem, periods, stages, calendar)
     rules = effective_rules(problem, catalog)
     tables = SpeedTables.of(catalog, user_measurements)
-    found = build_pools(problem, catalog, tables, every_state)
+    found = build_pools(problem, catalog, tables, every_state, every_lean)
     sites, assumed = site_frame(problem, catalog)
     pools = with_watts(found.pools, with_tariff(sites, problem, catalog, calendar, periods), catalog, tables)
     pools = with_fabric(pools, problem, catalog)

@@ -13,11 +13,14 @@ from solver.candidates.rented import rented_pools
 from solver.features.speed_tables import SpeedTables
 
 
-def build_pools(problem: Problem, catalog: Catalog, tables: SpeedTables, every_state: bool = False) -> Pools:
+def build_pools(
+    problem: Problem, catalog: Catalog, tables: SpeedTables, every_state: bool = False, every_lean: bool = False
+) -> Pools:
     """Compile catalogue and own sites into pools and capacity rows that respect the problem's limits."""
     rates = fx_rates(catalog, problem.currency)
     rental = rented_pools(problem, catalog, rates)
-    bought = with_oversubscription(bought_pools(problem, catalog, rates, every_state), problem, catalog)
+    built = bought_pools(problem, catalog, rates, every_state, every_lean)
+    bought = with_oversubscription(built, problem, catalog)
     servers = with_power_states(bought, problem, catalog, tables, every_state)
     owned = with_power_states(owned_pools(problem, catalog, rates), problem, catalog, tables, every_state)
     parts = [rental, servers, owned]

@@ -89,8 +89,8 @@ def problem(
 def everything(loaded: LoadedProblem, cat: Catalog) -> Candidates:
     """Candidates of every build on the staircase of price and watts, also where others stand in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onsite, "unbeaten", lambda builds, *_: builds)
-        patch.setattr(onsite, "_lean_where_it_tells", lambda builds, *_: builds)
+        patch.setattr(onsite, "unbeaten", lambda builds, *_, **__: builds)
+        patch.setattr(onsite, "_lean_where_it_tells", lambda builds, *_, **__: builds)
         patch.setattr(onsite, "watts_scarce", lambda _: True)
         return build_candidates(loaded.problem, cat, Path())
 
