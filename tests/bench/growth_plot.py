@@ -40,7 +40,7 @@ def _legend(said: str) -> list[str]:
     return [
         _dot(18, y - 4, FIRST, True), _text(28, y, "first plan"),
         _square(118, y - 4, FIVE, True), _text(128, y, "gap of 5 %"),
-        _square(218, y - 4, FIVE, False), _text(228, y, "not within the limit"),
+        _dot(214, y - 4, FIRST, False), _square(223, y - 4, FIVE, False), _text(232, y, "not within the limit"),
         _text(WIDTH - 12, y, said, anchor="end", size=11),
     ]  # fmt: skip
 
@@ -56,19 +56,20 @@ def _column(left: int, axis: str, titles: tuple[str, str], rows: Sequence[Row]) 
         across = _line(min(sizes) - 0.5, max(sizes) + 0.5, left, left + PANEL_WIDTH)
     limit = max(float(r["limit_s"]) for r in rows)
     up = _line(
-        math.log(0.01), math.log(1.6 * limit), TIME_TOP + PANEL_HEIGHT, TIME_TOP, lambda s: math.log(max(s, 0.01))
+        math.log(0.01), math.log(2.5 * limit), TIME_TOP + PANEL_HEIGHT, TIME_TOP, lambda s: math.log(max(s, 0.01))
     )
     seconds = [t for t in (0.01, 0.1, 1.0, 10.0) if t < limit]
     parts = [_text(left, TIME_TOP - 12, "Time, s (log scale)", size=12)]
     parts += _frame(left, TIME_TOP, [(up(t), f"{t:g}") for t in seconds], [(across(t), "") for t in ticks])
     parts.append(_stroke([(left, up(limit)), (left + PANEL_WIDTH, up(limit))], "#888", "4 3"))
-    parts.append(_text(left + 4, up(limit) - 4, f"limit {limit:g} s", size=10, colour="#555"))
-    for name, colour, mark in (("first_s", FIRST, _dot), ("five_percent_s", FIVE, _square)):
+    parts.append(_text(left + 4, up(limit) - 8, f"limit {limit:g} s", size=10, colour="#555"))
+    for name, colour, mark, aside in (("first_s", FIRST, _dot, -4), ("five_percent_s", FIVE, _square, 4)):
         points = [(across(float(r[axis])), up(float(r[name]))) for r in rows if r[name]]
         parts.append(_stroke(points, colour))
         parts += [mark(x, y, colour, True) for x, y in points]
         missing = [r for r in rows if not r[name]]
-        parts += [mark(across(float(r[axis])), up(limit), colour, False) for r in missing]
+        # Side by side, so that both are seen where neither was reached.
+        parts += [mark(across(float(r[axis])) + aside, up(limit), colour, False) for r in missing]
     used = [(across(float(r[axis])), float(r["peak_mib"])) for r in rows if r["peak_mib"]]
     most, step = _scale(max((m for _, m in used), default=1.0))
     above = _line(0.0, most, MEMORY_TOP + PANEL_HEIGHT, MEMORY_TOP)

@@ -298,7 +298,7 @@ def main() -> None:
             compile_times.append(compile_row(name, ours))
         if asked.output:
             asked.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if "clouds" in asked.kinds and not asked.only:
+    if "clouds" in asked.kinds and not (asked.only and not compile_times):
         lines += lists_part(compile_times, choices())
     lines += GROWTH
     if asked.output:
