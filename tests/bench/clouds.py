@@ -38,6 +38,7 @@ WORKLOADS = (
     "{name: agents, kind: serve, model: llama-3-70b, precision: [fp8, bf16], traffic: {rate: 8 req/s, isl: 8000, osl: 600, "
     "calendar: office_hours}, slo: {ttft: 4s, tpot: 100ms}}",
 )
+POLICY = "policy: {billing: [on_demand, reserved, spot]}"
 CLOUDS = {"1 workload": 1, "2 workloads": 2, "3 workloads": 3, "6 workloads": 6}
 
 
@@ -57,8 +58,11 @@ def price_lists() -> Path | None:
 
 
 def text(works: int) -> str:
-    """A problem of the first workloads."""
-    return "\n".join(["name: clouds", "horizon: 12mo", "workloads:", *(f"  - {w}" for w in WORKLOADS[:works])]) + "\n"
+    """A problem of the first workloads; spot is open to all that tolerate it, whatever the number of workloads."""
+    return (
+        "\n".join(["name: clouds", "horizon: 12mo", "workloads:", *(f"  - {w}" for w in WORKLOADS[:works]), POLICY])
+        + "\n"
+    )
 
 
 def imported() -> tuple[Catalog, float]:
