@@ -26,6 +26,7 @@ lint: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest tests/bench -o python_files="bench_*.py" --benchmark-only
+	$(BIN)/python -m tests.bench.growth -o docs
 	$(BIN)/python -m tests.bench.solving -o docs/bench.md
 
 clean:

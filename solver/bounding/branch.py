@@ -169,14 +169,21 @@ class _Program:
         self.low[: self.wholes], self.high[: self.wholes] = low, high
 
     def solve(self, time_limit_s: float) -> int:
-        """Solve from the last basis; where that fails, anew and with presolve."""
-        status = pywraplp.Solver.ABNORMAL
+        """Solve from the last basis; where that fails, anew and with presolve.
+
+        Infeasible is believed when two ways say so: from a poor basis GLOP can say it of a program that has a solution, and
+        no dual ray is at hand to check it by.
+        """
+        status, refused = pywraplp.Solver.ABNORMAL, 0
         for way in WAYS:
             self.solver.SetSolverSpecificParametersAsString(way)
             self.solver.SetTimeLimit(max(1, int(time_limit_s * 1000)))
             status = self.solver.Solve()
-            if status in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.INFEASIBLE):
+            refused += status == pywraplp.Solver.INFEASIBLE
+            if status == pywraplp.Solver.OPTIMAL or refused == 2:
                 break
+        if status == pywraplp.Solver.INFEASIBLE and refused < 2:
+            status = pywraplp.Solver.ABNORMAL
         self.solved = status == pywraplp.Solver.OPTIMAL
         return int(status)
 

@@ -189,8 +189,17 @@ class Relaxation:
                 row.SetCoefficient(self._hold[h], -r)
 
     def solve(self, time_limit_s: float) -> bool:
-        self._solver.SetTimeLimit(max(1, int(time_limit_s * 1000)))
-        return bool(self._solver.Solve() == pywraplp.Solver.OPTIMAL)
+        """Solve from the last basis; where the simplex loses its way, anew by another one."""
+        started, status = time.monotonic(), pywraplp.Solver.ABNORMAL
+        for way in ("", "use_dual_simplex: true", "use_dual_simplex: false"):
+            left = time_limit_s - (time.monotonic() - started)
+            self._solver.SetSolverSpecificParametersAsString(way)
+            self._solver.SetTimeLimit(max(1, int(left * 1000)))
+            status = self._solver.Solve()
+            if status != pywraplp.Solver.ABNORMAL:
+                break
+        self._solver.SetSolverSpecificParametersAsString("")
+        return bool(status == pywraplp.Solver.OPTIMAL)
 
     def read(self) -> tuple[Floats, Floats, Floats, float]:
         """Nodes, loads, duals of the linking rows and the value, in the instance's units."""

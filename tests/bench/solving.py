@@ -1,7 +1,8 @@
 """How long plans and proofs take: `python -m tests.bench.solving -o docs/bench.md` writes the table kept in the docs.
 
 Every instance runs in a process of its own, so that peak memory is its own. HiGHS gets the same integers, time limit and threads.
-Instances: the examples, GPU mixes (generated ones; reference files too where KITOUT_SHARED or ../shared has them), portfolios.
+Instances: the examples, GPU mixes (generated ones; reference files too where KITOUT_SHARED or ../shared has them), portfolios, and
+problems on every offer of the shared price lists where they are at hand.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from solver.instance import Instance
+from tests.bench.clouds import CLOUDS, choices, compiled, price_lists, shared
 
 ROOT = Path(__file__).parents[2]
 PORTFOLIOS = {
@@ -31,12 +33,9 @@ MIXES = {"mix 4 types x 20 sizes": (4, 20), "mix 12 types x 40 sizes": (12, 40),
 MARKS = ("first_s", "percent_s", "proof_s")
 
 
-def shared() -> Path | None:
-    """Folder with the reference files, where there is one."""
-    for place in (os.environ.get("KITOUT_SHARED"), ROOT.parent / "shared"):
-        if place and Path(place).is_dir():
-            return Path(place)
-    return None
+def mix_limit(case: str) -> float:
+    """Time limit of a reference mix [s]: generated ones have many types, the largest as many as a market has."""
+    return 15.0 if case.startswith(("synthetic-30g", "synthetic-50g")) else 30.0
 
 
 def names(kinds: list[str]) -> Iterator[tuple[str, float]]:
@@ -48,14 +47,21 @@ def names(kinds: list[str]) -> Iterator[tuple[str, float]]:
         found = shared()
         if found is not None:
             files = sorted((found / "reference" / "melange").glob("*.json"))
-            yield from ((f"file {p.stem}", 30.0) for p in files)
+            yield from ((f"file {p.stem}", mix_limit(p.stem)) for p in files)
     if "portfolios" in kinds:
         yield from ((f"portfolio {name}", float(limit)) for name, (*_, limit) in PORTFOLIOS.items())
+    if "clouds" in kinds and price_lists() is not None:
+        yield from ((f"clouds {name}", 30.0) for name in CLOUDS)
 
 
-def instance(name: str) -> Instance:
-    """The integers of an instance by its name."""
+def instance(name: str, took: dict[str, Any] | None = None) -> Instance:
+    """The integers of an instance by its name; for price lists `took` is told how long import and compilation took."""
     kind, _, what = name.partition(" ")
+    if kind == "clouds":
+        made, times = compiled(what)
+        if took is not None:
+            took.update(times)
+        return made
     if kind == "portfolio":
         from tests.bench.portfolios import portfolio
 
@@ -97,11 +103,17 @@ def _imported(case: str) -> tuple[Path, Any, Path]:
 
 
 def run_one(name: str, limit: float, threads: int) -> dict[str, Any]:
-    """Search one instance and note when what was known."""
+    """Compile and search one instance."""
+    took: dict[str, Any] = {}
+    inst = instance(name, took)
+    return searched(inst, limit, threads) | took
+
+
+def searched(inst: Instance, limit: float, threads: int) -> dict[str, Any]:
+    """Search an instance and note when what was known."""
     from solver.bounding.linear import linear
     from solver.staged import How, staged
 
-    inst = instance(name)
     log: list[tuple[float, float | None, float | None]] = []
     started, cpu = time.monotonic(), time.process_time()
 
@@ -118,10 +130,12 @@ def run_one(name: str, limit: float, threads: int) -> dict[str, Any]:
     wall = time.monotonic() - started
     bound = found.bound
     near = [t for t, best, _ in log if best is not None and bound is not None and best <= bound * 1.01]
+    five = [t for t, best, low in log if best is not None and low is not None and best - low <= 0.05 * abs(best)]
     return {
         "size": f"{len(inst.pools)} pools, {len(inst.replicas)} kinds, {len(inst.periods)} periods",
         "first_s": found.first_s,
         "bound_s": next((t for t, _, low in log if low is not None), None),
+        "five_percent_s": min(five, default=wall if found.gap is not None and found.gap <= 0.05 else None),
         "percent_s": min(near, default=wall if found.gap is not None and found.gap <= 0.01 else None),
         "proof_s": wall if found.status == "optimal" else None,
         "objective": found.objective,
@@ -152,8 +166,13 @@ def run_highs(name: str, limit: float, threads: int) -> dict[str, Any]:
 
 def child(name: str, limit: float, threads: int, highs: bool) -> dict[str, Any] | None:
     """Run an instance in a process of its own; None where it fails or takes far too long."""
-    command = [sys.executable, "-m", "tests.bench.solving", "--one", name, "--limit", str(limit)]
-    command += ["--threads", str(threads), *(["--highs"] if highs else [])]
+    more = ["--threads", str(threads), *(["--highs"] if highs else [])]
+    return apart("tests.bench.solving", "--one", name, "--limit", str(limit), *more, limit=limit)
+
+
+def apart(*arguments: str, limit: float) -> dict[str, Any] | None:
+    """What a module prints last as JSON, in a process of its own; None where it fails or takes far too long."""
+    command = [sys.executable, "-m", *arguments]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=ROOT, env=dict(os.environ), timeout=5 * limit + 120, check=True
@@ -190,10 +209,62 @@ HEAD = (
 )  # fmt: skip
 
 
+LISTS_HEAD = (
+    "Instance",
+    "Offers",
+    "Import s",
+    "Compile s",
+    "Pools left",
+    "First plan s",
+    "To proof s",
+    "Compile to proof s",
+)
+GROWTH = [
+    "",
+    "## Growth",
+    "",
+    "Measured by the same search with 20 s for each point; the figures are in [growth.csv](growth.csv).",
+    "",
+    "![Time and memory against offers, workloads and load periods](growth.svg)",
+]
+
+
+def compile_row(name: str, ours: dict[str, Any]) -> str:
+    """Times of a problem on the whole price lists."""
+    cells = [name, _amount(ours["offers"]), _seconds(ours["import_s"]), _seconds(ours["compile_s"]), str(ours["pools"])]
+    whole = None if ours["proof_s"] is None else ours["compile_s"] + ours["proof_s"]
+    cells += [_seconds(ours["first_s"]), _seconds(ours["proof_s"]), _seconds(whole)]
+    return "| " + " | ".join(cells) + " |"
+
+
+def lists_part(rows: list[str], found: dict[str, Any] | None) -> list[str]:
+    """The part on whole price lists: compilation, and single choices against a plain query; empty without the lists."""
+    if found is None:
+        return []
+    lines = [
+        "",
+        "## Whole price lists",
+        "",
+        "| " + " | ".join(LISTS_HEAD) + " |",
+        "|" + " --- |" * len(LISTS_HEAD),
+        *rows,
+    ]
+    (median, most), (plain_median, plain_most) = found["ours_s"], found["plain_s"]
+    return [
+        *lines,
+        "",
+        f"Single choices: the cheapest of {found['offers']:,} offers for {found['requests']} requests, each proved. "
+        f"{found['same']} of {found['requests']} cost exactly what an exhaustive polars query over all machines finds, "
+        f"and what is on record. A request takes {median:.2f} s (median; at most {most:.2f} s) once the lists are "
+        f"imported ({found['import_s']:.1f} s); the plain query takes {plain_median:.3f} s (at most {plain_most:.3f} s) "
+        f"once the lists are read and joined ({found['read_s']:.1f} s).",
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--kinds", nargs="+", default=["examples", "mixes", "portfolios"])
+    parser.add_argument("--kinds", nargs="+", default=["examples", "mixes", "portfolios", "clouds"])
     parser.add_argument("--only", help="part of the names to run")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-highs", action="store_true")
@@ -215,6 +286,7 @@ def main() -> None:
         "| " + " | ".join(HEAD) + " |",
         "|" + " --- |" * len(HEAD),
     ]
+    compile_times: list[str] = []
     for name, limit in names(asked.kinds):
         if asked.only and asked.only not in name:
             continue
@@ -222,9 +294,16 @@ def main() -> None:
         highs = None if asked.no_highs else child(name, limit, asked.threads, highs=True)
         lines.append(row(name, limit, ours, highs))
         print(lines[-1], file=sys.stderr, flush=True)
+        if ours is not None and "compile_s" in ours:
+            compile_times.append(compile_row(name, ours))
         if asked.output:
             asked.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if not asked.output:
+    if "clouds" in asked.kinds and not (asked.only and not compile_times):
+        lines += lists_part(compile_times, choices())
+    lines += GROWTH
+    if asked.output:
+        asked.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    else:
         print("\n".join(lines))
 
 
