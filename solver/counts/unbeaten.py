@@ -16,7 +16,8 @@ from solver.instance import Instance
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 MOST_PAIRS = 20_000
-"""Pairs that are compared at a time."""
+MOST_POOLS = 2_000
+"""Pairs, and pools of many, that are compared at a time."""
 
 
 def speaks_of_money(inst: Instance) -> bool:
@@ -33,19 +34,37 @@ def unbeaten(inst: Instance) -> Ints:
     if not speaks_of_money(inst) or len(inst.pools) < 2:
         return everything
     table = _Table(inst)
-    found = []
-    for mine in np.unique(table.gpus).tolist():
-        for other in np.unique(table.gpus).tolist():
+    # Most pools are the same node at another price: those go first, so that few are left to be compared with one another.
+    stay = [group[~_lost(table, group, group, len(group), everywhere=True)] for group in table.alike()]
+    left = np.sort(np.concatenate(stay))
+    lost = np.zeros(len(left), bool)
+    for mine in np.unique(table.gpus[left]).tolist():
+        for other in np.unique(table.gpus[left]).tolist():
             if other % mine == 0:
-                found.append(_pairs(table, np.flatnonzero(table.gpus == mine), np.flatnonzero(table.gpus == other)))
-    a, b = (np.concatenate([f[i] for f in found]) for i in (0, 1))
-    able = np.zeros(len(a), bool)
-    for part in np.array_split(np.arange(len(a)), max(1, len(a) // MOST_PAIRS)):
-        able[part] = _able(table, a[part], b[part])
-    a, b = a[able], b[able]
-    mutual = set(zip(a.tolist(), b.tolist(), strict=True))
-    lost = [j for i, j in mutual if (j, i) not in mutual or i < j]
-    return np.setdiff1d(everything, np.array(lost, np.int64))
+                ours, theirs = (np.flatnonzero(table.gpus[left] == g) for g in (mine, other))
+                lost[theirs] |= _lost(table, left[ours], left[theirs], MOST_POOLS)
+    return np.asarray(left[~lost], np.int64)
+
+
+def _lost(table: _Table, mine: Ints, other: Ints, at_once: int, *, everywhere: bool = False) -> NDArray[np.bool_]:
+    """Which pools of `other` some pool of `mine` stands in for; `everywhere`: they carry the same."""
+    lost = np.zeros(len(other), bool)
+    for part in np.array_split(np.arange(len(other)), max(1, len(other) // max(1, at_once))):
+        a, b = _pairs(table, mine, other[part])
+        if not everywhere and len(a):
+            chunks = np.array_split(np.arange(len(a)), max(1, len(a) // MOST_PAIRS))
+            able = np.concatenate([_able(table, a[c], b[c]) for c in chunks])
+            a, b = a[able], b[able]
+        if not len(a):
+            continue
+        # Of pools that stand in for each other the first stays.
+        same = table.gpus[a] == table.gpus[b]
+        tied = same & table.as_cheap(b, a)
+        if not everywhere and tied.any():
+            at = np.flatnonzero(tied)
+            tied[at] = _able(table, b[at], a[at])
+        lost[np.isin(other, b[~tied | (a < b)])] = True
+    return lost
 
 
 class _Table:
@@ -96,6 +115,22 @@ class _Table:
             self.free[o] &= all(inst.replicas[k].max_count >= _most(inst, k) for k in some)
         # A pool may stand in for others only where as many nodes of it as could be needed may be held.
         self.free &= enough <= top
+
+    def alike(self) -> list[Ints]:
+        """Pools that carry the same on as many GPUs, and differ at most in price."""
+        pools = len(self.gpus)
+        figures = [self.gpus, self.spot, self.size.reshape(pools, -1), self.rate.reshape(pools, -1)]
+        figures.append(np.nan_to_num(self.cost.reshape(pools, -1), posinf=-1.0))
+        rows = np.column_stack([np.asarray(f, float).reshape(pools, -1) for f in figures])
+        keys = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+        order = np.argsort(keys, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)
+
+    def as_cheap(self, a: Ints, b: Ints) -> NDArray[np.bool_]:
+        """Whether pools a, with as many GPUs, cost no more than pools b in any way of holding them."""
+        fine = self.free[a] & (~self.spot[a] | self.spot[b])
+        fine &= (self.hourly[a] <= self.hourly[b]).all(axis=1)
+        return np.asarray(fine & (self.commit[a] <= self.asked[b]).all(axis=1))
 
 
 def _most(inst: Instance, k: int) -> int:
