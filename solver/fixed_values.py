@@ -17,7 +17,7 @@ def objective_of(built: PlanModel, values: Values) -> int | None:
     if solution is None:
         return None
     goal = built.model.proto.objective
-    value = sum(c * solution[v] for v, c in zip(goal.vars, goal.coeffs, strict=True)) + goal.offset
+    value: float = sum(c * solution[v] for v, c in zip(goal.vars, goal.coeffs, strict=True)) + goal.offset
     return round(value)
 
 

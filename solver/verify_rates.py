@@ -34,7 +34,7 @@ def check_rates(result: Result, problem: Problem, catalog: Catalog, base_dir: Pa
         if plan is None:
             continue
         for placement in plan.placements:
-            wrong += _allowed(work, placement, catalog)
+            wrong += _allowed(work, placement, catalog, problem.policy.billing)
             if isinstance(work, Serve | Batch):
                 wrong += _check_serving(work, placement, catalog, base_dir)
             elif isinstance(work, Pretrain | Finetune):
@@ -44,7 +44,7 @@ def check_rates(result: Result, problem: Problem, catalog: Catalog, base_dir: Pa
     return wrong
 
 
-def _allowed(work: Any, placement: Placement, catalog: Catalog) -> list[str]:
+def _allowed(work: Any, placement: Placement, catalog: Catalog, billing: object) -> list[str]:
     """The workload's own accelerator limits, and spot only for work that takes interruptions."""
     wrong = []
     pick = work.accelerators
@@ -56,6 +56,8 @@ def _allowed(work: Any, placement: Placement, catalog: Catalog) -> list[str]:
     takes = work.spot if isinstance(work, Fixed) else work.interruptible
     if placement.pool.endswith("#spot") and not takes:
         wrong.append(f"{work.name}: on spot, which it does not take")
+    elif placement.pool.endswith("#spot") and billing is None and not isinstance(work, Fixed):
+        wrong.append(f"{work.name}: on spot, which nothing asks for")
     return wrong
 
 

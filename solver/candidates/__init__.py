@@ -121,7 +121,7 @@ def build_candidates(
 
     replicas, options, dropped, unserved = [], [], [found.dropped], []
     for work in problem.workloads:
-        on = open_to(work, bare if isinstance(work, Fixed) else usable)
+        on = open_to(work, bare if isinstance(work, Fixed) else usable, problem)
         mine, gone = held.features(work, problem, on, partial(features, work, on))
         if isinstance(work, Serve):
             if not mine.is_empty():
@@ -134,7 +134,7 @@ def build_candidates(
                 dropped.append(late)
         if mine.is_empty():
             unserved.append(work.name)
-        dropped += [gone, closed_to(work, pools)]
+        dropped += [gone, closed_to(work, pools, problem)]
     all_replicas = pl.concat(replicas, how="diagonal_relaxed").with_row_index("row") if replicas else pl.DataFrame()
     if not all_replicas.is_empty():
         all_replicas = replica_money(all_replicas, pools, found.capacity, problem, terms)

@@ -10,7 +10,7 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from catalogs.schema_modes import ISOLATIONS
-from problems.schema import Finetune, Problem, Workload
+from problems.schema import Finetune, Fixed, Problem, Workload
 from solver.candidates.terms import assumption
 
 HOSTED = "hosted_platform"
@@ -55,19 +55,37 @@ def mode_reasons(problem: Problem) -> list[tuple[pl.Expr, str]]:
     return reasons
 
 
-def open_to(work: Workload, pools: pl.DataFrame) -> pl.DataFrame:
-    """Pools that the work may run on: hosted platforms take fine-tuning only."""
-    return pools if isinstance(work, Finetune) else pools.filter(pl.col("deployment_mode") != HOSTED)
+def takes_spot(work: Workload, problem: Problem) -> bool:
+    """Whether spot is asked for: by the policy for all, or by a fixed workload for itself alone."""
+    return problem.policy.billing is not None or (isinstance(work, Fixed) and work.spot)
 
 
-def closed_to(work: Workload, pools: pl.DataFrame) -> pl.DataFrame:
+def open_to(work: Workload, pools: pl.DataFrame, problem: Problem) -> pl.DataFrame:
+    """Pools that the work may run on: hosted platforms take fine-tuning only, and spot is for what asks for it."""
+    shut = _shut(work, problem)
+    return pools.filter(~pl.any_horizontal(rule for rule, _ in shut)) if shut else pools
+
+
+def closed_to(work: Workload, pools: pl.DataFrame, problem: Problem) -> pl.DataFrame:
     """Pools that the work may not run on, as drops: item, reason."""
-    hosted = pl.col("deployment_mode") == HOSTED
-    shut = pools.clear() if isinstance(work, Finetune) else pools.filter(hosted).rechunk()
-    return shut.select(
-        item=pl.format("{} on {}", pl.lit(work.name), "pool"),
-        reason=pl.lit("hosted platform takes fine-tuning only (deployment mode hosted_platform)"),
-    )
+    drops = [
+        pools.filter(rule)
+        .rechunk()
+        .select(item=pl.format("{} on {}", pl.lit(work.name), "pool"), reason=pl.lit(reason))
+        for rule, reason in _shut(work, problem)
+    ]
+    return pl.concat([pl.DataFrame(schema={"item": pl.String, "reason": pl.String}), *drops])
+
+
+def _shut(work: Workload, problem: Problem) -> list[tuple[pl.Expr, str]]:
+    """Pools that a work may not run on, each kind with its reason."""
+    out: list[tuple[pl.Expr, str]] = []
+    if not isinstance(work, Finetune):
+        text = "hosted platform takes fine-tuning only (deployment mode hosted_platform)"
+        out.append(((pl.col("deployment_mode") == HOSTED).fill_null(False), text))
+    if not takes_spot(work, problem):
+        out.append((pl.col("spot").fill_null(False), "spot is not asked for (policy.billing)"))
+    return out
 
 
 def operations_count(problem: Problem) -> bool:
