@@ -7,6 +7,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
+from solver.cp_sat import new_solver
 from solver.model import PlanModel
 from solver.search import Values
 
@@ -64,9 +65,8 @@ def held_at(built: PlanModel, values: Values, time_limit_s: float = 2.0) -> list
         domain.clear()
         domain.extend([value, value])
     model.clear_hints()  # type: ignore[no-untyped-call]
-    solver = cp_model.CpSolver()
+    solver = new_solver()
     solver.parameters.num_workers = 1
-    solver.parameters.catch_sigint_signal = False
     solver.parameters.max_time_in_seconds = time_limit_s
     code = solver.solve(model)
     return list(solver.response_proto.solution) if code in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None

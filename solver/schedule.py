@@ -17,6 +17,7 @@ from typing import Any
 from ortools.sat.python import cp_model
 
 from solver.context import Context
+from solver.cp_sat import new_solver
 from solver.expressions import total
 from solver.instance import Instance, Option, Runs
 
@@ -217,7 +218,7 @@ def starts_for(
             model.add_cumulative(intervals, demands, whole)
     # Runs as early as they may be: the same schedule every time.
     model.minimize(total(start.values()))
-    solver = cp_model.CpSolver()
+    solver = new_solver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
     solver.parameters.max_deterministic_time = PLACING_S

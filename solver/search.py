@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ortools.sat.python import cp_model
 
+from solver.cp_sat import new_solver
 from solver.instance import Instance
 from solver.model import PlanModel
 from solver.plan import Status, StopReason
@@ -180,9 +181,7 @@ def _run_once(
     known_bound: float | None,
 ) -> Found:
     """One search of the model as it stands."""
-    solver = cp_model.CpSolver()
-    # CP-SAT's own handler would end the process; ours stops the search and keeps the plan.
-    solver.parameters.catch_sigint_signal = False
+    solver = new_solver()
     solver.parameters.max_time_in_seconds = max(0.01, time_limit_s)
     # Eight workers are eight strategies: more than there are cores still proves sooner than fewer.
     solver.parameters.num_workers = workers or max(8, os.cpu_count() or 1)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ortools.sat.python import cp_model
 
+from solver.cp_sat import new_solver
 from solver.instance import Instance, Row
 from solver.search import Values
 
@@ -35,10 +36,9 @@ def settled(instance: Instance, values: Values) -> Values:
     model.minimize(sum(count.values()))
     for g, variable in count.items():
         model.add_hint(variable, values.gear.get(g, 0))
-    solver = cp_model.CpSolver()
+    solver = new_solver()
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = SECONDS
-    solver.parameters.catch_sigint_signal = False
     if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return values
     return replace(values, gear={**values.gear, **{g: solver.value(v) for g, v in count.items()}})

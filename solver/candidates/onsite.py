@@ -103,11 +103,17 @@ def link_class(accelerators: pl.DataFrame) -> pl.DataFrame:
 
 
 def bought_pools(
-    problem: Problem, catalog: Catalog, rates: pl.DataFrame, every_state: bool = False, every_lean: bool = False
+    problem: Problem,
+    catalog: Catalog,
+    rates: pl.DataFrame,
+    every_state: bool = False,
+    every_lean: bool = False,
+    narrow: bool = False,
 ) -> Pools:
     """Servers that could be bought for own sites.
 
     `every_state`: watts are counted beside money (fronts). `every_lean`: also those that `solver.leaner` speaks of.
+    `narrow`: lean builds with RDMA as money says alone.
     """
     if not problem.sites or "purchase" not in problem.billing_modes:
         return nothing()
@@ -115,8 +121,9 @@ def bought_pools(
     worth = most_per_watt(problem, catalog)
     scarce = every_state or watts_scarce(problem)
     builds, refused = server_builds(catalog_parts(catalog), levels, watt_usd=math.inf if scarce else worth)
-    every = every_lean or every_state or problem.objective != "cost"
-    builds = _lean_where_it_tells(builds, problem, catalog, worth, every=every)
+    counted = any(s.racks is not None or s.circuits for s in problem.sites) and problem.objective == "cost"
+    few = narrow or (counted and not (every_lean or every_state))
+    builds = _lean_where_it_tells(builds, problem, catalog, worth, few=few)
     # Levels that led to the very same machine are one pool.
     builds = builds.unique(["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True)
     builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
@@ -156,20 +163,19 @@ def bought_pools(
 
 
 def _lean_where_it_tells(
-    builds: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float, *, every: bool
+    builds: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float, *, few: bool
 ) -> pl.DataFrame:
     """Leave out lean builds, unless the watts saved are worth their price, where limits of watts cannot ask for them.
 
-    Nodes that no site could power anyhow matter only to what plans would be without the limit. In counted racks and on
-    counted circuits, nodes for work that spans several are taken as money and the room of a rack or circuit say; what
-    that leaves to the watts of the site is looked at once there is a plan (`solver.leaner`), or taken in with `every`.
+    Nodes that no site could power anyhow matter only to what plans would be without the limit. `few`: nodes with RDMA are taken
+    as money and the room of a rack or circuit say; what that leaves to the watts of a site is looked at once there is a plan
+    (`solver.leaner`), or not at all where many plans are looked for.
     """
     least_share = catalog.power_curves["cap_share"].min()
     assert isinstance(least_share, float)
     # The lowest power state that cards may have.
     least_w = pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * least_share
-    counted = not every and any(s.racks is not None or s.circuits for s in problem.sites)
-    tells = (least_w.min().over(KEY) <= largest_node_w(problem)) & ~(pl.lit(counted) & pl.col("has_rdma"))
+    tells = (least_w.min().over(KEY) <= largest_node_w(problem)) & ~(pl.lit(few) & pl.col("has_rdma"))
     lean = builds.filter(~tells).with_columns(fits=fits_more(problem, KEY))
     paid = worth_keeping(lean, watt_usd)
     roomy = lean.filter("fits").join(paid, on=[*KEY, "variant"], how="anti")

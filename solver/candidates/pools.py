@@ -14,12 +14,17 @@ from solver.features.speed_tables import SpeedTables
 
 
 def build_pools(
-    problem: Problem, catalog: Catalog, tables: SpeedTables, every_state: bool = False, every_lean: bool = False
+    problem: Problem,
+    catalog: Catalog,
+    tables: SpeedTables,
+    every_state: bool = False,
+    every_lean: bool = False,
+    narrow: bool = False,
 ) -> Pools:
     """Compile catalogue and own sites into pools and capacity rows that respect the problem's limits."""
     rates = fx_rates(catalog, problem.currency)
     rental = rented_pools(problem, catalog, rates)
-    built = bought_pools(problem, catalog, rates, every_state, every_lean)
+    built = bought_pools(problem, catalog, rates, every_state, every_lean, narrow)
     bought = with_oversubscription(built, problem, catalog)
     servers = with_power_states(bought, problem, catalog, tables, every_state)
     owned = with_power_states(owned_pools(problem, catalog, rates), problem, catalog, tables, every_state)

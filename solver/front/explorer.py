@@ -61,6 +61,7 @@ class Explorer:
             study.user_measurements,
             memo=study.memo,
             every_state="power" in axes or "carbon" in axes,
+            narrow=True,
         )
         self.everything: Candidates = everything
         self.small = reduced(everything, axes=self.axes, prune=prune)

@@ -92,7 +92,9 @@ class Breaks:
         if small.unserved and not loaded.problem.weighed:
             return None, True
         names = [s.name for s in loaded.problem.sites]
-        built = build_model(without(self.study.settled(scale(small, catalog), self.stop)[0], field, names).instance)
+        free = without(self.study.settled(scale(small, catalog), self.stop)[0], field, names).instance
+        part = None if at_cost is None else self.study.part(free, at_cost)
+        built = build_model(free if part is None else part.instance)
         if at_cost is not None:
             built.model.add(built.objective <= at_cost)
         built.model.minimize(usage(built.context, field, names))

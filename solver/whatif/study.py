@@ -20,8 +20,11 @@ from catalogs.catalog import Catalog
 from problems.load import LoadedProblem, load_text
 from problems.paths import split_path
 from solver.assemble import Answer, assemble, inputs_of, no_plan
+from solver.bounding.beyond import promising
+from solver.bounding.restrict import Part
 from solver.candidates import Candidates, Memo, build_candidates, reduced
 from solver.events import SolveOptions
+from solver.instance import Instance
 from solver.left_out import kept_portfolio
 from solver.model import PlanModel, build_model, tie_break_model
 from solver.plan import Result, Status
@@ -35,6 +38,8 @@ from solver.whatif.vary import PRICES, Amount, BadRequest, Scenario
 WALL_BACKSTOP = 20.0
 """Wall seconds allowed per unit of deterministic time, against a machine that stands still."""
 TIE_SHARE = 0.25
+MANY_POOLS = 60
+"""From so many pools on, those that no plan as good can use are left out before a search for such plans."""
 WHOLE = (".users.total", ".requests", ".tokens", ".count", ".nodes", ".sequence", ".isl", ".osl", ".context", ".max")
 """Fields that take whole numbers only."""
 
@@ -100,7 +105,9 @@ class Study:
 
     def compiled(self, loaded: LoadedProblem, catalog: Catalog) -> Candidates:
         """All candidates, features taken from the memo where they did not change."""
-        return build_candidates(loaded.problem, catalog, base_dir(loaded), self.user_measurements, memo=self.memo)
+        return build_candidates(
+            loaded.problem, catalog, base_dir(loaded), self.user_measurements, memo=self.memo, narrow=True
+        )
 
     def search(self, built: PlanModel, share: float = 1.0, stop: threading.Event | None = None) -> Found:
         """Search one model under the study's limits."""
@@ -142,8 +149,19 @@ class Study:
         """Among equally good plans the one with the fewest pools, then the least power; only after proof."""
         if found.status is not Status.OPTIMAL or found.objective is None or (stop is not None and stop.is_set()):
             return None
-        again = self.search(tie_break_model(scaled.instance, found.objective), TIE_SHARE, stop)
-        return again if again.values is not None else None
+        part = self.part(scaled.instance, found.objective)
+        again = self.search(
+            tie_break_model(part.instance if part else scaled.instance, found.objective), TIE_SHARE, stop
+        )
+        if again.values is None:
+            return None
+        return again if part is None else replace(again, values=part.widened(again.values))
+
+    def part(self, instance: Instance, most: int) -> Part | None:
+        """The part of a large instance in which every plan of an objective up to `most` lies; None: all of it."""
+        if len(instance.pools) < MANY_POOLS or instance.wishes:
+            return None
+        return promising(instance, most, WALL_BACKSTOP * self.limit_s)
 
     def answer(
         self,

@@ -185,6 +185,7 @@ def test_prices_hold_to_where_the_plan_changes() -> None:
             assert move.then
 
 
+@pytest.mark.slow
 def test_a_limit_raised_in_the_integers_is_the_limit_raised_in_the_file() -> None:
     low = solved(study_of("power-capped-room", "sites.room.power=16kW"), threading.Event())
     high = solved(study_of("power-capped-room", "sites.room.power=17kW"), threading.Event())

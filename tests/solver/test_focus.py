@@ -54,6 +54,7 @@ def few_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(focus, "FEW_POOLS", 2)
 
 
+@pytest.mark.slow
 def test_the_search_on_few_pools_first_finds_the_optimum(few_pools: None) -> None:
     seen = left_out = 0
     for inst in cases():
