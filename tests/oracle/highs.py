@@ -453,8 +453,11 @@ def timed(inst: Instance, time_limit_s: float, threads: int) -> tuple[float | No
         highs.setOptionValue("mip_feasibility_tolerance", 1e-6)
         highs.setOptionValue("primal_feasibility_tolerance", 1e-7)
         highs.setOptionValue("dual_feasibility_tolerance", 1e-7)
+        # Threads are those of the process's first run unless its scheduler is begun anew; other runs here want one.
+        highspy.Highs.resetGlobalScheduler(True)
         highs.run()
         info = highs.getInfo()
+        highspy.Highs.resetGlobalScheduler(True)
     value, bound = info.objective_function_value * top, info.mip_dual_bound * top
     most = highspy.kHighsInf
     return (None if abs(value) >= most else value), (None if abs(bound) >= most else bound)
