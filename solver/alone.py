@@ -65,9 +65,10 @@ def compared(
         return stop is not None and stop.is_set()
 
     of_one_type = None
-    if len(types_used(scaled.instance, values)) > 1 and not stopped():
+    used = types_used(scaled.instance, values)
+    if len(used) > 1 and not stopped():
         limit = min(TYPES_S, time_limit / 2)
-        of_one_type = single_type(found, catalog, result, limit, options, stop)
+        of_one_type = single_type(found, catalog, result, limit, options, stop, used)
     out: list[Alone] = []
     left = deadline - time.monotonic()
     for mode, small, share in each_alone(found, modes if mixed else (), left, stop, later=int(shares)):

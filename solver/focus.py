@@ -24,7 +24,7 @@ from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Status, StopReason
 from solver.search import PATIENCE, Found, relative_gap, run
-from solver.staged import How
+from solver.search_state import How
 
 FEW_POOLS = 40
 MANY_POOLS = 80

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from problems.schema import BareModel, ConfigModel, ModelRef, Serve
@@ -138,14 +139,8 @@ def _replica_placement(answer: Answer, values: Values, routing: Routing, k: int)
     work = next(w for w in answer.loaded.problem.workloads if w.name == row["work"])
     unit = "requests in flight" if isinstance(work, Serve) and work.traffic.concurrency is not None else "requests/s"
     return Placement(
-        offer=pool["offer"] if pool["kind"] != "rental" else f"{pool['provider']}/{pool['offer']}",
-        pool=pool["pool"],
-        accelerator=pool["accelerator"],
+        **_place(pool, row),
         accelerators_per_replica=replica.gpus,
-        tp=row["tp"],
-        pp=row["pp"],
-        precision=row["precision"],
-        power_limit_w=pool["power_limit_w"],
         billing=_billing_of(scaled, values, replica.pool),
         replicas_by_period={n: values.replicas[k, p] for p, n in periods},
         rate=row["blend"],
@@ -166,19 +161,26 @@ def _replica_placement(answer: Answer, values: Values, routing: Routing, k: int)
     )
 
 
+def _place(pool: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a replica or job is placed, and how it is laid out."""
+    return {
+        "offer": pool["offer"] if pool["kind"] != "rental" else f"{pool['provider']}/{pool['offer']}",
+        "pool": pool["pool"],
+        "accelerator": pool["accelerator"],
+        "tp": row["tp"],
+        "pp": row["pp"],
+        "precision": row["precision"],
+        "power_limit_w": pool["power_limit_w"],
+    }
+
+
 def _job_placement(answer: Answer, values: Values, q: int) -> Placement:
     scaled = answer.scaled
     option, row = scaled.instance.options[q], scaled.options.row(q, named=True)
     pool = scaled.pools.row(option.pool, named=True)
     return Placement(
-        offer=pool["offer"] if pool["kind"] != "rental" else f"{pool['provider']}/{pool['offer']}",
-        pool=pool["pool"],
-        accelerator=pool["accelerator"],
+        **_place(pool, row),
         accelerators_per_replica=option.gpus,
-        tp=row["tp"],
-        pp=row["pp"],
-        precision=row["precision"],
-        power_limit_w=pool["power_limit_w"],
         billing=f"held ({_billing_of(scaled, values, option.pool)})" if option.pooled else option.billing,
         replicas_by_period=dict.fromkeys(scaled.instance.periods, 1),
         rate=row["rate"],

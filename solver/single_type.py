@@ -2,7 +2,8 @@
 
 What is owned or leased already stays as it is, and so do machines without accelerators. Dominance is looked for inside a
 type only, since a row that another type beats may still be the best of its own. Every type gets a bound first; types are then
-solved in the order of their bounds, until no bound is below the best plan found: of hundreds of types, few are solved.
+solved, likely ones before the others and else in the order of their bounds, until no bound is below the best plan found: of
+hundreds of types, few are solved.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -30,7 +31,8 @@ from solver.model import build_model
 from solver.plan import Result, SingleType, Status
 from solver.scaling import scale
 from solver.search import Found, Values, run
-from solver.staged import How, simple, staged
+from solver.search_state import How
+from solver.staged import simple, staged
 
 BOUND_S = 0.5
 """Most that the bound of one type may take [s]."""
@@ -62,12 +64,13 @@ def single_type(
     time_limit: float,
     options: SolveOptions,
     stop: threading.Event | None,
+    likely: Collection[str] = (),
 ) -> SingleType:
-    """Compare a plan with the cheapest one of a single type of accelerator."""
+    """Compare a plan with the cheapest one of a single type of accelerator; `likely` types are looked at first."""
     deadline = time.monotonic() + time_limit
     inst = scale(reduced(found, within_accelerator=True, within_watts=True), catalog).instance
     floor = -math.inf if own.bound is None else own.bound * 100
-    best = best_type(inst, deadline - time.monotonic(), options, stop, floor)
+    best = best_type(inst, deadline - time.monotonic(), options, stop, floor, likely)
     if best.bound is None:
         because = "keeps the limits" if best.types else "can do all the work"
         return _none(best.types, True, f"no single type {because}")
@@ -96,10 +99,11 @@ def best_type(
     options: SolveOptions,
     stop: threading.Event | None = None,
     floor: float = -math.inf,
+    likely: Collection[str] = (),
 ) -> Best:
     """Find the type of accelerator that does everything for the least money; exact where time allows.
 
-    `floor` : what no plan costs less than, whatever its types.
+    `floor` : what no plan costs less than, whatever its types. `likely` : types that are bounded and solved before the others.
     """
     deadline = time.monotonic() + time_limit
 
@@ -108,13 +112,19 @@ def best_type(
         return -math.inf if stopped else deadline - (1 - share) * time_limit - time.monotonic()
 
     able = [(name, only) for name, only in alone(inst) if serves_all(only)]
+    able.sort(key=lambda x: x[0] not in likely)
     bounds = []
     for _, only in able:
         bounds.append(lower_bound(only, min(BOUND_S, left(BOUNDS_SHARE))) if left(BOUNDS_SHARE) > 0 else None)
     best = Best(len(able))
     open_bounds: list[float] = []
     # Types of which the relaxation says nothing most often have no plan at all: they come last.
-    for known, (name, only) in sorted(zip(bounds, able, strict=True), key=lambda x: math.inf if x[0] is None else x[0]):
+
+    def rank(pair: tuple[float | None, tuple[str, Instance]]) -> tuple[bool, float]:
+        known, (name, _) = pair
+        return name not in likely, math.inf if known is None else known
+
+    for known, (name, only) in sorted(zip(bounds, able, strict=True), key=rank):
         bound = floor if known is None else max(floor, known)
         if best.objective is not None and bound >= best.objective:
             continue

@@ -34,8 +34,9 @@ from solver.priorities import Ranked, ranked
 from solver.scale_up import STEPS, grown, has_a_limit, largest
 from solver.scaling import Scaled, scale
 from solver.search import Found, Values, run
+from solver.search_state import How
 from solver.settle import settled
-from solver.staged import How, staged
+from solver.staged import staged
 
 BLEND_SHARE = 0.25
 """Share of the time limit that the search for a first plan with blended rates may take."""

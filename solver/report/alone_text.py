@@ -68,9 +68,10 @@ def _type_text(best: SingleType, result: Result, t: Messages) -> str:
 
 def _shared(other: Alone, result: Result, t: Messages) -> str:
     if other.total is None:
-        return t("Without sharing machines over time there is no plan") + (
-            f" ({other.because})" if other.because else ""
-        )
+        if not other.proved:
+            return t("Without sharing machines over time no plan was found in its share of the time")
+        because = f" ({other.because})" if other.because else ""
+        return t("Without sharing machines over time there is no plan") + because
     if not other.saving:
         return t("Sharing machines over time saves nothing") if other.proved else _total(other, result)
     return t("Sharing machines over time saves {share}", share=_share(other)) + f": {_total(other, result)}"

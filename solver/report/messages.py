@@ -236,6 +236,7 @@ ZH: dict[str, str] = {
     "Sharing machines over time saves {share}": "分时共用机器节省 {share}",
     "Sharing machines over time saves nothing": "分时共用机器没有节省",
     "Without sharing machines over time there is no plan": "不分时共用机器则没有方案",
+    "Without sharing machines over time no plan was found in its share of the time": "不分时共用机器：在所分配的时间内未找到方案",
     "Prices": "价格",
     "{prices} from {sources}": "{prices}，来自{sources}",
     "1 price": "1 个价格",

@@ -112,7 +112,8 @@ def run_one(name: str, limit: float, threads: int) -> dict[str, Any]:
 def searched(inst: Instance, limit: float, threads: int) -> dict[str, Any]:
     """Search an instance and note when what was known."""
     from solver.bounding.linear import linear
-    from solver.staged import How, staged
+    from solver.search_state import How
+    from solver.staged import staged
 
     log: list[tuple[float, float | None, float | None]] = []
     started, cpu = time.monotonic(), time.process_time()

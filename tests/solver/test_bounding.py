@@ -16,7 +16,8 @@ from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import Found, run
-from solver.staged import How, add_cuts, simple, staged
+from solver.search_state import How
+from solver.staged import add_cuts, simple, staged
 from tests.oracle.highs import highs_optimum
 from tests.oracle.problems import random_case
 from tests.solver.mixes import random_mix

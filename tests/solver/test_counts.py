@@ -25,7 +25,8 @@ from solver.instance import Capacity, Instance
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import run
-from solver.staged import How, staged
+from solver.search_state import How
+from solver.staged import staged
 from tests.bench.portfolios import portfolio
 
 

@@ -17,7 +17,7 @@ from solver.instance import DEMAND_UNIT, Capacity, Instance, Ladder, Option, Poo
 from solver.model import build_model
 from solver.node_cuts import node_cuts
 from solver.search import Found, run
-from solver.staged import How
+from solver.search_state import How
 from tests.oracle.bare import bare
 from tests.oracle.highs import highs_optimum
 from tests.oracle.problems import random_case

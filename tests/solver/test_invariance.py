@@ -16,7 +16,8 @@ from solver.model import build_model
 from solver.plan import Status
 from solver.scaling import scale
 from solver.search import Found, run
-from solver.staged import How, staged
+from solver.search_state import How
+from solver.staged import staged
 from tests.bench.portfolios import portfolio
 from tests.oracle.highs import timed
 from tests.solver.mixes import random_mix

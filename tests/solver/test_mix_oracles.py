@@ -25,8 +25,9 @@ from solver.candidates import build_candidates, reduced
 from solver.events import SolveOptions
 from solver.instance import Instance
 from solver.scaling import scale
+from solver.search_state import How
 from solver.solve import solve
-from solver.staged import How, staged
+from solver.staged import staged
 from solver.verify import verify
 from tests.oracle.brute import TooLargeError, brute_force
 from tests.oracle.highs import highs_optimum

@@ -12,7 +12,8 @@ from solver.bounding import branch
 from solver.bounding.linear import linear
 from solver.bounding.relaxation import relax
 from solver.plan import Status
-from solver.staged import How, staged
+from solver.search_state import How
+from solver.staged import staged
 from tests.oracle.highs import highs_optimum
 from tests.solver.mixes import random_mix
 

@@ -20,7 +20,7 @@ from solver.candidates import build_candidates, reduced
 from solver.candidates.exclude import excluding
 from solver.events import SolveOptions
 from solver.instance import Capacity, Instance
-from solver.plan import Result, SingleType
+from solver.plan import Alone, Result, SingleType
 from solver.report.alone_text import alone_lines
 from solver.report.messages import Messages
 from solver.scaling import scale
@@ -281,3 +281,15 @@ def check_published(data: dict[str, Any], costs: dict[str, float], folder: Path)
     assert best.objective is not None
     assert best.objective / 100 == pytest.approx(730 * min(costs.values()), abs=0.02)
     assert best.bound == best.objective
+
+
+@pytest.mark.parametrize(("proved", "said"), [(True, "there is no plan (cannot meet"), (False, "no plan was found in")])
+def test_no_plan_without_sharing_is_claimed_only_where_proved(proved: bool, said: str) -> None:
+    other = Alone(
+        billing="unshared", total=None, bound=None, saving=None, proved=proved, because="cannot meet the limits"
+    )
+    result = cheapest().model_copy(update={"unshared": other})
+    for language in ("en", "zh"):
+        lines = dict(alone_lines(result, Messages(language)))
+        assert len(lines) == 1
+        assert language == "zh" or said in lines["Shared"]
