@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ortools.sat.python import cp_model
 
-from solver.cp_sat import new_solver
+from solver.cp_sat import new_solver, set_workers
 from solver.instance import Instance
 from solver.model import PlanModel
 from solver.plan import Status, StopReason
@@ -183,11 +182,7 @@ def _run_once(
     """One search of the model as it stands."""
     solver = new_solver()
     solver.parameters.max_time_in_seconds = max(0.01, time_limit_s)
-    # Eight workers are eight strategies: more than there are cores still proves sooner than fewer.
-    solver.parameters.num_workers = workers or max(8, os.cpu_count() or 1)
-    if solver.parameters.num_workers == 1:
-        # Alone, the default worker searches almost without the relaxation and can fail on two dozen variables for minutes.
-        solver.parameters.linearization_level = 2
+    set_workers(solver, workers)
     solver.parameters.random_seed = seed
     solver.parameters.log_search_progress = log
     if deterministic_limit is not None:
