@@ -6,7 +6,6 @@ import os
 
 from ortools.sat.python import cp_model
 
-
 STRATEGIES = ("max_lp", "lb_tree_search", "default_lp")
 """By what they are worth; what workers are left look for better plans."""
 MANY_WORKERS = 8

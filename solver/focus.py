@@ -38,10 +38,11 @@ FIRST_GAP, FIRST_PATIENCE = 0.002, 0.05
 
 @dataclass(frozen=True)
 class Focused:
-    """What was found, and the part of the instance in which every plan as good as it lies."""
+    """What was found, the part of the instance in which every plan as good as it lies, and what pools cost beyond its bound."""
 
     found: Found
-    part: Part
+    part: Part | None = None
+    extra: Extra | None = None
 
 
 def focused(inst: Instance, how: How) -> Focused | None:
@@ -57,7 +58,7 @@ def focused(inst: Instance, how: How) -> Focused | None:
     extra = beyond(whole, RELAX_SHARE * how.time_limit_s)
     if extra is None:
         return None
-    bound = math.ceil(extra.bound - 1e-6)
+    bound = math.ceil(max(extra.bound, how.floor) - 1e-6)
     how.on_progress(None, bound)
     best: Found | None = None
     few = restricted(inst, _nearest(extra, FEW_POOLS))
@@ -70,9 +71,9 @@ def focused(inst: Instance, how: How) -> Focused | None:
     part = restricted(inst, pools, np.flatnonzero(extra.options <= room).tolist())
     covered = set(part.pools) <= set(few.pools) and set(part.options) <= set(few.options)
     if best is not None and (covered and first.status is Status.OPTIMAL):
-        return Focused(replace(best, wall_s=time.monotonic() - started), part)
+        return Focused(replace(best, wall_s=time.monotonic() - started), part, extra)
     found = _search(part, bound, best, replace(how, time_limit_s=left()), left, None)
-    return Focused(_joined(found, best, part, bound, time.monotonic() - started), part)
+    return Focused(_joined(found, best, part, bound, time.monotonic() - started), part, extra)
 
 
 def _nearest(extra: Extra, count: int) -> list[int]:

@@ -21,7 +21,7 @@ Progress = Callable[[float | None, float | None], None]
 
 @dataclass(frozen=True)
 class How:
-    """How to search: limits, threads, and who is told."""
+    """How to search: limits, threads, who is told, and what no plan is known to cost less than."""
 
     time_limit_s: float
     gap: float
@@ -30,6 +30,7 @@ class How:
     log: bool = False
     stop: threading.Event | None = None
     on_progress: Progress = lambda best, bound: None
+    floor: float = -math.inf
 
 
 @dataclass

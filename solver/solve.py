@@ -23,12 +23,13 @@ from solver.bounding.restrict import Part
 from solver.candidates import Candidates, build_candidates, reduced
 from solver.compare_plans import with_alternatives
 from solver.events import Event, OnEvent, SolveOptions
-from solver.focus import focused
+from solver.focus import Focused, focused
 from solver.hints import give_hint
 from solver.instance import Instance
 from solver.leaner import keeps_watts, limited_part, some_left_out, without_site_watts
 from solver.left_out import Limited, portfolio
 from solver.model import build_model, nearest_model, tie_break_model
+from solver.opening import Floor, many_builds, of_opened_builds, opened
 from solver.plan import Result, Status, StopReason
 from solver.priorities import Ranked, ranked
 from solver.scale_up import STEPS, grown, has_a_limit, largest
@@ -40,6 +41,8 @@ from solver.staged import staged
 
 BLEND_SHARE = 0.25
 """Share of the time limit that the search for a first plan with blended rates may take."""
+OPEN_SHARE = 0.6
+"""Share of the time limit in which builds are opened, where there are many."""
 TIE_SHARE = 0.25
 """Share of the time limit, on top of it, that the tie-break and the runner-up search may each take."""
 BESIDE_S, BESIDE_SHARE = 6.0, 0.4
@@ -96,6 +99,15 @@ def solve(
     time_limit = problem.time_limit if options.time_limit_s is None else options.time_limit_s
     gap = problem.gap if options.gap is None else options.gap
     found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements, every_lean=every_lean)
+    floor: Floor | None = None
+    if many_builds(found):
+
+        def least(instance: Instance, limit: float) -> Focused:
+            # Plans of merged builds are none; their bounds hold for all.
+            return _search(instance, None, limit, gap, options, stop, _bounds_only(tell), clock)
+
+        floor = opened(found, catalog, least, OPEN_SHARE * time_limit, gap)
+        found = floor.candidates
     small = reduced(found, within_watts=True)
     tell(Event("candidates", clock.now(), candidates=small.replicas.height + small.options.height))
     if small.unserved and (not problem.weighed or len(small.unserved) == len(problem.workloads)):
@@ -117,8 +129,12 @@ def solve(
         # Builds that only a limit of watts could ask for are not all among the candidates of counted racks.
         lean = not every_lean and some_left_out(problem, found)
         whole = without_site_watts(scaled.instance) if lean else scaled.instance
-        outcome = _search(whole, None, left, gap, options, stop, tell, clock)
+        outcome = _search(
+            whole, None, left, gap, options, stop, tell, clock, -math.inf if floor is None else floor.bound
+        )
         search, part = outcome.found, outcome.part
+        if floor is not None:
+            search = floor.holds_for(search, gap)
         if lean:
             if search.values is not None and not keeps_watts(scaled.instance, search, part):
                 rest = replace(options, time_limit_s=max(1.0, time_limit - (clock.now() - begun)))
@@ -157,7 +173,17 @@ def solve(
         held = compared(found, catalog, scaled, values, result, _beside(search, time_limit), options, stop)
         result = result.model_copy(update=held.stated())
     tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
-    return result
+    return result if floor is None else of_opened_builds(result)
+
+
+def _bounds_only(tell: OnEvent) -> OnEvent:
+    """Events of a search whose plans are none, without them."""
+
+    def told(event: Event) -> None:
+        if event.bound is not None:
+            tell(replace(event, kind="bound", best=None, gap=None))
+
+    return told
 
 
 def _largest_scale(
@@ -215,14 +241,6 @@ def _largest_scale(
     )
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """What a search found, and the part of the instance that no plan as good leaves, where one is known."""
-
-    found: Found
-    part: Part | None = None
-
-
 def _search(
     instance: Instance,
     near: Values | None,
@@ -232,7 +250,8 @@ def _search(
     stop: threading.Event | None,
     tell: OnEvent,
     clock: _Clock,
-) -> _Outcome:
+    floor: float = -math.inf,
+) -> Focused:
     unit = 0.01 if instance.objective == "cost" else 1.0
     known: dict[str, float | None] = {"best": None, "bound": None}
 
@@ -244,14 +263,14 @@ def _search(
         relative = None if b is None or low is None or b == 0 else (b - low) / abs(b)
         tell(Event("incumbent" if kind == "incumbent" else "bound", clock.now(), b, low, relative))
 
-    how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress)
+    how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress, floor)
     if near is None and not instance.wishes:
         in_stages = staged(instance, how) if has_mixes(instance) else None
         if in_stages is not None:
-            return _Outcome(in_stages)
+            return Focused(in_stages)
         in_focus = focused(instance, how)
         if in_focus is not None:
-            return _Outcome(in_focus.found, in_focus.part)
+            return in_focus
     built = build_model(instance)
     spent = 0.0
     if near is not None:
@@ -279,8 +298,9 @@ def _search(
         stop=stop,
         # What is told is the problem's objective; the value of a priority is not.
         on_progress=progress if instance.goal is None else None,
+        known_bound=floor if math.isfinite(floor) else None,
     )
-    return _Outcome(found)
+    return Focused(found)
 
 
 def _beside(search: Found, time_limit: float) -> float:
