@@ -17,7 +17,10 @@ COVERAGE_SLACK = 1e-6  # relative; rounded rates may miss a demand by this much 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """All nodes of one offer or build at one place. `site` indexes Instance.sites or is None (rented)."""
+    """All nodes of one offer or build at one place. `site` indexes Instance.sites or is None (rented).
+
+    `like` numbers the pools that count as one where nodes are lost; None: the pool counts by itself.
+    """
 
     key: str
     accelerator: str
@@ -27,6 +30,7 @@ class Pool:
     it_w: int
     facility_w: int
     node_limit: int | None
+    like: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Replica:
     monthly: tuple[int, ...]
     carbon: tuple[int, ...]
     blend: int  # rate for the workload's own mix of buckets, 1 / sum_b (share_b / rate_b); with one bucket rate[0]
-    node_blend: int  # at most what one node of the pool carries of the mix: floor(gpus of node / gpus) * blend
+    node_blend: int  # at most what a full node of the pool, or of one like it, carries of the mix
     nodes: int = 1  # nodes that one replica stands on
 
 
@@ -87,8 +91,8 @@ class Ladder:
 class Service:
     """Demand of a serve workload, scaled: per bucket and period, `DEMAND_UNIT` at the busiest.
 
-    Demand holds after the loss of any `redundant` nodes, of as many as `ladders` say for the nodes that carry it, and of
-    all pools in any one of `groups`. A plan may not need the last step of a ladder with more than MOST_TO_LOSE steps.
+    Demand holds after the loss of any `redundant` nodes, of as many as `ladders` say for the nodes that carry it (like pools
+    count as one: `Instance.like_pools`), and of all pools in any one of `groups`. A plan may not need the last step of a ladder with more than MOST_TO_LOSE steps.
     """
 
     name: str
@@ -260,6 +264,14 @@ class Instance:
         if not self.stage_of:
             return [list(range(len(self.periods)))]
         return [[p for p, s in enumerate(self.stage_of) if s == stage] for stage in range(max(self.stage_of) + 1)]
+
+    @property
+    def like_pools(self) -> list[tuple[int, ...]]:
+        """Pools that count as one where nodes are lost, each set once; most are a pool by itself."""
+        sets: dict[tuple[bool, int], list[int]] = {}
+        for o, pool in enumerate(self.pools):
+            sets.setdefault((pool.like is None, o if pool.like is None else pool.like), []).append(o)
+        return [tuple(pools) for pools in sets.values()]
 
     def pool_capacities(self, pool: int) -> list[int]:
         """Indices of the ways to hold nodes of a pool."""

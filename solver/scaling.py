@@ -22,6 +22,7 @@ from solver.candidates.fleet_gear import GIVEN_UP, STARTED
 from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, build_gear
 from solver.candidates.leases import lease_number
+from solver.candidates.likeness import like_numbers
 from solver.candidates.money import site_frame
 from solver.candidates.periods import Stage, week_periods
 from solver.candidates.survival import survival
@@ -101,8 +102,6 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
     options, option_rows = _options(found, jobs, index)
     site_names = [s.name for s in problem.sites]
     share = problem.policy.spot_share
-    lost = [survival(w, pools, catalog, _most_nodes_of(replicas, s, w, share)) for s, w in enumerate(services)]
-    replicas = _with_spares(replicas, services, lost)
     pool_rows = [
         Pool(
             key=r["pool"],
@@ -113,9 +112,13 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
             it_w=watts(r["it_w"]),
             facility_w=watts(r["facility_w"]),
             node_limit=r["node_limit"],
+            like=like,
         )
-        for r in pools.iter_rows(named=True)
+        for r, like in zip(pools.iter_rows(named=True), like_numbers(pools), strict=True)
     ]
+    replicas = _with_like_nodes(replicas, pool_rows)
+    lost = [survival(w, pools, catalog, _most_nodes_of(replicas, s, w, share)) for s, w in enumerate(services)]
+    replicas = _with_spares(replicas, pool_rows, services, lost)
     most = [n + spare_nodes(problem, n) for n in _most_nodes(pool_rows, replicas, options)]
     rates = fx_rates(catalog, problem.currency)
     budget = problem.limits.budget
@@ -322,19 +325,41 @@ def _most_nodes_of(replicas: list[Replica], service: int, work: Serve, spot_shar
     slowest = min((x for r in mine for x in (*r.rate, r.blend) if x > 0), default=DEMAND_UNIT)
     needed = (-(-DEMAND_UNIT // slowest) + 1) * len(work.traffic.buckets)
     needed *= 1 + bool(work.spread) + (spot_share < 1)
-    fill = max((r.node_blend // r.blend for r in mine if r.blend), default=1)
+    fill = max((-(-r.node_blend // r.blend) for r in mine if r.blend), default=1)
     wide = max((r.nodes for r in mine), default=1)
     return lambda k: min(MAX_NODES, wide * (needed + max(k, work.nodes_to_lose) * max(1, fill)))
 
 
-def _with_spares(replicas: list[Replica], services: list[Serve], lost: list[dict[str, Any]]) -> list[Replica]:
-    """Bounds of counts with room for the nodes that a service may lose, beyond the one that each kind has room for."""
+def _with_like_nodes(replicas: list[Replica], pools: list[Pool]) -> list[Replica]:
+    """A full node of a pool counts as the fullest of those like it, whichever of them a plan or a part of the problem has."""
+    most: dict[tuple[int, int], int] = {}
+    likes = [pools[r.pool].like for r in replicas]
+    for r, like in zip(replicas, likes, strict=True):
+        if like is not None:
+            most[r.work, like] = max(most.get((r.work, like), 0), r.node_blend)
+    return [
+        r if like is None else replace(r, node_blend=most[r.work, like])
+        for r, like in zip(replicas, likes, strict=True)
+    ]
+
+
+def _with_spares(
+    replicas: list[Replica], pools: list[Pool], services: list[Serve], lost: list[dict[str, Any]]
+) -> list[Replica]:
+    """Bounds of counts with room for the nodes that a service may lose, beyond the one of its own that each kind has room for.
+
+    A lost node counts as the fullest of its pool and of those like it, which may be worth more replicas of a kind than fit.
+    """
+    fullest: dict[tuple[int, int], int] = {}
+    for r in replicas:
+        fullest[r.work, r.pool] = max(fullest.get((r.work, r.pool), 0), r.node_blend)
     out = []
     for r in replicas:
         steps = max((len(x.steps) for x in lost[r.work].get("ladders", ())), default=0)
-        spare = max(services[r.work].nodes_to_lose, min(steps, MOST_TO_LOSE)) - 1  # max_count has room for one
-        fill = max(1, r.node_blend // r.blend) if r.blend else 1
-        out.append(replace(r, max_count=min(MAX_NODES, r.max_count + spare * fill)) if spare > 0 else r)
+        spare = max(services[r.work].nodes_to_lose, min(steps, MOST_TO_LOSE))
+        worth = max(1, -(-fullest[r.work, r.pool] // r.blend)) if r.blend else 1
+        more = spare * worth - max(1, pools[r.pool].gpus // r.gpus)
+        out.append(replace(r, max_count=min(MAX_NODES, r.max_count + more)) if more > 0 else r)
     return out
 
 

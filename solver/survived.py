@@ -16,19 +16,24 @@ from solver.search import Values
 def survived(work: Serve, service: int, scaled: Scaled, values: Values, catalog: Catalog) -> dict[str, Any]:
     """`spare_nodes` and `availability` of a service that asks for either; nothing for others.
 
-    Nodes that carry it are counted as the model does: pool by pool no more than are held, nor than its replicas stand on.
+    Nodes that carry it are counted as the model does: by like pools no more than are held, nor than its replicas stand on.
     """
     if not work.nodes_to_lose and work.availability is None:
         return {}
     inst = scaled.instance
     down = with_unavailability(scaled.pools, catalog)["unavailability"].to_list()
+    sets = inst.like_pools
     lose, sure = work.nodes_to_lose, 1.0
     for p in range(len(inst.periods)):
         spanned: dict[int, int] = defaultdict(int)
         for k, r in enumerate(inst.replicas):
             if r.work == service and values.replicas[k, p]:
                 spanned[r.pool] += r.nodes * values.replicas[k, p]
-        nodes = sum(min(n, _held(scaled, values, o, p)) for o, n in spanned.items())
+        nodes = sum(
+            min(sum(spanned.get(o, 0) for o in pools), sum(_held(scaled, values, o, p) for o in pools))
+            for pools in sets
+            if not spanned.keys().isdisjoint(pools)
+        )
         worst = max((down[o] for o in spanned), default=0.0)
         here = work.nodes_to_lose
         if work.availability is not None:

@@ -15,7 +15,7 @@ from solver.scale_up import STEPS, grown
 from solver.verify_cash import check_cash
 from solver.verify_deployment import check_deployment
 from solver.verify_fleet import check_fleet
-from solver.verify_losses import Carrying, check_losses
+from solver.verify_losses import Carrying, check_losses, like_nodes, like_pools
 from solver.verify_money import check_bill
 from solver.verify_places import check_places
 from solver.verify_rates import check_rates
@@ -28,7 +28,7 @@ from solver.verify_tco import check_tco
 from solver.verify_terms import check_commitments
 from solver.verify_traffic import SLACK, check_traffic, served
 from solver.verify_units import check_units
-from solver.verify_week import check_week, is_pooled, node_sizes, nodes_held
+from solver.verify_week import check_week, is_pooled, node_sizes
 
 
 def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = Path()) -> list[str]:
@@ -165,14 +165,17 @@ def _check_loss(
     gpus = node_sizes(result)
     rate = {id(p): _blend(work, p) for p in plan.placements}
     sites = {i.pool: i.site for i in result.items if i.kind == "server"}
+    alike = like_pools(result)
+    held = like_nodes(result, alike, period)
     here = [
         Carrying(
             placement=p,
             count=p.replicas_by_period[period],
             rate=rate[id(p)],
             node_gpus=gpus[p.pool],
-            held=nodes_held(result, p.pool, period),
+            held=held[alike[p.pool]],
             site=sites.get(p.pool),
+            like=alike[p.pool],
         )
         for p in plan.placements
         if p.pool in gpus

@@ -12,17 +12,21 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from problems.schema import Serve
-from solver.plan import Placement, WorkloadPlan
+from solver.plan import Placement, Result, WorkloadPlan
+from solver.verify_week import nodes_held
 
 SLACK = 1e-6
 HOURS = 730.0
 TAKEN_TOGETHER = 3
-"""Up to so many lost nodes every way to share them out among pools is tried; more are taken one by one from the dearest."""
+"""Up to so many lost nodes every way to share them out among sets of like pools is tried; more are taken one by one from the dearest."""
 
 
 @dataclass(frozen=True)
 class Carrying:
-    """Replicas of one kind in one period: how many, what each carries [requests/s or in flight], and the nodes below."""
+    """Replicas of one kind in one period: how many, what each carries [requests/s or in flight], and the nodes below.
+
+    `like` names the pools that count as one with theirs where nodes are lost, and `held` is the nodes of all of these.
+    """
 
     placement: Placement
     count: int
@@ -30,6 +34,30 @@ class Carrying:
     node_gpus: int
     held: int
     site: str | None
+    like: tuple[object, ...]
+
+
+def like_pools(result: Result) -> dict[str, tuple[object, ...]]:
+    """What every pool counts as where nodes are lost, by the lines of the bill that hold it.
+
+    Servers at one site with equally many of the same accelerators in one power state are alike, whatever their hosts are;
+    rented pools are each by itself.
+    """
+    lines = [i for i in result.items if i.pool is not None and i.quantity and i.accelerators]
+    alike: dict[str, tuple[object, ...]] = {str(i.pool): (i.pool,) for i in lines}
+    for i in lines:
+        if i.kind == "server":
+            size = round((i.accelerators or 0) / i.quantity)
+            alike[str(i.pool)] = (i.site, i.accelerator, size, i.power_limit_w)
+    return alike
+
+
+def like_nodes(result: Result, alike: dict[str, tuple[object, ...]], period: str) -> dict[tuple[object, ...], int]:
+    """Nodes held in a period of all pools that count as one."""
+    held: dict[tuple[object, ...], int] = defaultdict(int)
+    for pool, like in alike.items():
+        held[like] += nodes_held(result, pool, period)
+    return held
 
 
 def check_losses(
@@ -62,38 +90,39 @@ def check_losses(
     return wrong
 
 
-def _by_pool(here: list[Carrying]) -> dict[str, list[Carrying]]:
-    pools: dict[str, list[Carrying]] = defaultdict(list)
+def _by_like(here: list[Carrying]) -> list[list[Carrying]]:
+    """What is in use, by pools that count as one."""
+    sets: dict[tuple[object, ...], list[Carrying]] = defaultdict(list)
     for x in here:
         if x.count:
-            pools[x.placement.pool].append(x)
-    return pools
+            sets[x.like].append(x)
+    return list(sets.values())
 
 
 def _nodes(here: list[Carrying]) -> int:
     """Most nodes that may carry the service: no more than are held, no more than its replicas stand on."""
     out = 0
-    for mine in _by_pool(here).values():
+    for mine in _by_like(here):
         spanned = sum(x.count * math.ceil(x.placement.accelerators_per_replica / x.node_gpus) for x in mine)
         out += min(spanned, mine[0].held)
     return out
 
 
 def _lost_in(mine: list[Carrying], nodes: int) -> float:
-    """What some full nodes of a pool carry: as many of the best replicas as fit, and no more than all of them."""
+    """What some full nodes of like pools carry: as many of the best replicas as fit, and no more than all of them."""
     full = max(x.rate * max(1, x.node_gpus // x.placement.accelerators_per_replica) for x in mine)
     return min(nodes * full, sum(x.rate * x.count for x in mine))
 
 
 def worst_loss(here: list[Carrying], nodes: int) -> float:
     """Most that any so many nodes carry, wherever the replicas stand."""
-    pools = _by_pool(here)
+    sets = _by_like(here)
     if nodes > TAKEN_TOGETHER:
-        # Each further node of a pool takes no more than the one before it, so the largest next loss is always right.
-        steps = [_lost_in(m, j) - _lost_in(m, j - 1) for m in pools.values() for j in range(1, nodes + 1)]
+        # Each further node of a set takes no more than the one before it, so the largest next loss is always right.
+        steps = [_lost_in(m, j) - _lost_in(m, j - 1) for m in sets for j in range(1, nodes + 1)]
         return sum(sorted(steps, reverse=True)[:nodes])
-    ways: Iterator[tuple[str, ...]] = itertools.combinations_with_replacement(sorted(pools), nodes)
-    return max((sum(_lost_in(pools[o], way.count(o)) for o in set(way)) for way in ways), default=0.0)
+    ways: Iterator[tuple[int, ...]] = itertools.combinations_with_replacement(range(len(sets)), nodes)
+    return max((sum(_lost_in(sets[n], way.count(n)) for n in set(way)) for way in ways), default=0.0)
 
 
 def at_most(n: int, k: int, u: float) -> float:

@@ -15,6 +15,7 @@ from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName,
 from solver.candidates.deploying import closed_to, open_to, operations_count, with_operations
 from solver.candidates.fabric_pools import IDLE_RDMA, spare_rdma, with_fabric
 from solver.candidates.jobs import batch_options, fixed_options, training_options
+from solver.candidates.likeness import kept_pools
 from solver.candidates.memo import Made, Memo, technical
 from solver.candidates.money import (
     Terms,
@@ -27,7 +28,7 @@ from solver.candidates.money import (
 )
 from solver.candidates.periods import LoadCalendar, Period, load_calendar, load_periods, stages_of
 from solver.candidates.pools import build_pools
-from solver.candidates.reduce import kept_pools, reduce_options, reduce_pools, reduce_replicas
+from solver.candidates.reduce import reduce_options, reduce_pools, reduce_replicas
 from solver.candidates.serving import serving_candidates
 from solver.candidates.storage_drives import local_drives
 from solver.candidates.storage_needs import DataNeed, data_needs
@@ -271,7 +272,7 @@ def reduced(
         redundant = [w.name for w in services if w.nodes_to_lose or w.availability is not None]
         calm = any(w.availability is not None for w in services)
         if within_watts:
-            kept = kept_pools(capacity, replicas, pooled, redundant)
+            kept = kept_pools(places, capacity, replicas, pooled, redundant, calm)
             idle = idle_rdma(
                 places, capacity, replicas, pooled, [*extra, *more], kept, calm, money, found.problem, axes
             )

@@ -9,7 +9,7 @@ import polars as pl
 
 from catalogs.catalog import Catalog
 from catalogs.names import resolve_accelerator
-from problems.schema import Problem, Serve
+from problems.schema import Problem
 from solver.candidates.deploying import mode_reasons, with_modes
 from solver.candidates.frames import (
     CAPACITY_COLUMNS,
@@ -187,10 +187,8 @@ def _without_beaten(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Take out builds for which another stands in; item and reason of those that went.
 
-    Exact, but for services that must survive the loss of a node: these may gain from machines that differ in name only,
-    so all stay (see `solver.candidates.reduce.reduce_pools`).
+    Exact for services that must survive the loss of a node, too: the other has the same cards, and counts as one with it.
     """
-    redundant = any(isinstance(w, Serve) and w.redundancy != "none" for w in problem.workloads)
     alike: list[str] = []
     if any(s.racks is not None or s.circuits for s in problem.sites):
         # Nodes of one height share racks; others, though smaller, could need one more.
@@ -198,7 +196,7 @@ def _without_beaten(
     if problem.data or any(classes_of(w) for w in problem.workloads):
         # Data may lie on drives that nothing else asks for.
         alike += ["storage", "drive_count"]
-    best = builds if redundant else unbeaten(builds, levels, catalog.accelerators, alike)
+    best = unbeaten(builds, levels, catalog.accelerators, alike)
     gone = builds.join(best, on="pool", how="anti", maintain_order="left")
     text = "another build with the same cards and NICs meets the same needs for no more money and watts"
     return best, gone.select(item="pool", reason=pl.lit(text))

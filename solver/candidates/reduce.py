@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from solver.candidates.leases import is_lease
+from solver.candidates.likeness import Kept, kept_pools, like
 
 Ints = NDArray[np.int64]
 
@@ -145,12 +146,13 @@ def reduce_pools(
     pooled : work, pool, row, gpus, cash, and the columns of `extra`
     redundant : services that must survive the loss of a node. Replicas of such a service on B and on A survive it by being
         on different pools; moved to A alone, more of them are needed (a node of A is counted as full). That is free only
-        where replicas cost nothing beside their node and no other work wants the node: else B stays.
+        where replicas cost nothing beside their node and no other work wants the node. Like pools count as one, so moving
+        from one to the other asks for no more: else B only falls to a like A (`solver.candidates.likeness`).
     apart : columns of pools (provider, region, zone) in which A and B must agree, since services are spread over them
     calm : A may not be interrupted more often than B, since a service's availability counts that
     money : of `MONEY`, what the objective or some limit counts
     """
-    kept = kept_pools(capacity, replicas, pooled, redundant)
+    kept = kept_pools(pools, capacity, replicas, pooled, redundant, calm)
     capacity = capacity.filter(~is_lease())
     lost = _lost_networks(pools, capacity, replicas, pooled, extra, kept, [*apart], calm, money)
 
@@ -165,27 +167,6 @@ def reduce_pools(
     return lost
 
 
-def kept_pools(
-    capacity: pl.DataFrame, replicas: pl.DataFrame, pooled: pl.DataFrame, redundant: Sequence[str]
-) -> pl.Series:
-    """Pools that stay whatever another one offers.
-
-    A running lease is cheap or costs to give up, and there are only so many nodes of it: its pool stays, and no pool falls to
-    one because of it.
-    """
-    return pl.concat([_shared(replicas, pooled, redundant), capacity.filter(is_lease())["pool"]])
-
-
-def _shared(replicas: pl.DataFrame, pooled: pl.DataFrame, redundant: Sequence[str]) -> pl.Series:
-    """Pools where replicas of a redundant service cost energy, or where other work could want the same nodes."""
-    if replicas.is_empty() or not redundant:
-        return pl.Series("pool", [], pl.String)
-    works = [f.select("pool", "work") for f in (replicas, pooled) if not f.is_empty()]
-    crowded = pl.concat(works).group_by("pool").agg(pl.col("work").n_unique()).filter(pl.col("work") > 1)["pool"]
-    mine = replicas.filter(pl.col("work").is_in(list(redundant)))
-    return mine.filter((pl.col("energy") > 0) | pl.col("pool").is_in(crowded.implode()))["pool"].unique()
-
-
 def _beaten(
     pools: pl.DataFrame,
     capacity: pl.DataFrame,
@@ -193,7 +174,7 @@ def _beaten(
     pooled: pl.DataFrame,
     extra: list[str],
     alike: list[str],
-    kept: pl.Series,
+    kept: Kept,
     calm: bool,
     money: Sequence[str],
 ) -> pl.Series:
@@ -213,7 +194,7 @@ def _lost_networks(
     replicas: pl.DataFrame,
     pooled: pl.DataFrame,
     extra: list[str],
-    kept: pl.Series,
+    kept: Kept,
     alike: list[str],
     calm: bool,
     money: Sequence[str],
@@ -252,7 +233,7 @@ def pairs_of(
     pooled: pl.DataFrame,
     extra: list[str],
     alike: list[str],
-    kept: pl.Series,
+    kept: Kept,
     standing: pl.Expr,
     calm: bool,
     money: Sequence[str] = MONEY,
@@ -278,6 +259,7 @@ def pairs_of(
         "node_limit",
         loses,
         effort.alias("effort"),
+        like().alias("like"),
         *_standing(pools),
         *alike,
     )
@@ -290,9 +272,9 @@ def pairs_of(
     named = numbers.join(left, on="pool", how="left", maintain_order="left").join(
         left.rename({c: f"{c}_a" for c in left.columns}), on="pool_a", how="left", maintain_order="left"
     )
-    pairs = named.filter(~pl.col("pool").is_in(kept.implode()) & standing).select("pool", "pool_a")
+    pairs = named.filter(kept.may_fall() & standing).select("pool", "pool_a")
     pairs = _covered(pairs, _as_cheap(pairs, capacity, money), capacity)
-    pairs = _covered(pairs, _as_able(pairs, replicas, extra), replicas)
+    pairs = _covered(pairs, _as_able(pairs, replicas, extra, kept.whole), replicas)
     return _covered(pairs, _as_short(pairs, pooled, extra, money), pooled)
 
 
@@ -436,7 +418,7 @@ def _as_cheap(pairs: pl.DataFrame, capacity: pl.DataFrame, money: Sequence[str])
     )
 
 
-def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> pl.DataFrame:
+def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str], whole: pl.Series) -> pl.DataFrame:
     if replicas.is_empty():
         return pl.DataFrame(schema={"pool": pl.String, "pool_a": pl.String, "row": pl.UInt32})
     counted = [e for e in extra if e in ("carbon", "latency")]
@@ -449,6 +431,8 @@ def _as_able(pairs: pl.DataFrame, replicas: pl.DataFrame, extra: list[str]) -> p
     able = ((pl.col("rates_a") * fold - pl.col("rates")).list.min() >= 0) & (
         pl.col("energy_a") * fold <= pl.col("energy") * (1 + 1e-12)
     )
+    if whole.len():
+        able &= (fold == 1) | ~pl.col("pool").is_in(whole.implode())
     if "latency" in extra:
         able &= _never_null("latency_a") <= _never_null("latency")
     if "carbon" in extra:

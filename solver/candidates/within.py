@@ -21,6 +21,7 @@ import polars as pl
 from problems.schema import Problem
 from solver.candidates.fabric_pools import OVERSUBSCRIPTION
 from solver.candidates.leases import is_lease
+from solver.candidates.likeness import Kept
 from solver.candidates.reduce import MONEY, pairs_of
 
 SLACK_W = 1.0
@@ -133,7 +134,7 @@ def idle_rdma(
     replicas: pl.DataFrame,
     pooled: pl.DataFrame,
     extra: list[str],
-    kept: pl.Series,
+    kept: Kept,
     calm: bool,
     money: Sequence[str],
     problem: Problem,

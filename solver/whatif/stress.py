@@ -8,6 +8,7 @@ batch.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from decimal import Decimal
@@ -15,6 +16,8 @@ from itertools import combinations_with_replacement
 
 from problems.schema import Serve
 from solver.plan import Placement, Result, WorkloadPlan
+from solver.verify_losses import like_pools
+from solver.verify_week import node_sizes
 from solver.whatif.mix import largest_mix
 from solver.whatif.study import Study
 from solver.whatif.sweep_points import Break, Step, Stress, plan_text
@@ -114,18 +117,24 @@ def carried(work: Serve, placements: tuple[Placement, ...], period: str, base: R
     spare = max(work.nodes_to_lose, (plan.spare_nodes or 0) if plan is not None else 0)
     if not spare:
         return whole
-    gpus = {i.pool: round(i.accelerators / i.quantity) for i in base.items if i.pool and i.accelerators and i.quantity}
+    gpus, alike = node_sizes(base), like_pools(base)
+    sets: dict[tuple[object, ...], list[int]] = {}
+    for i, (p, n) in enumerate(counts):
+        if n:
+            sets.setdefault(alike.get(p.pool, (p.pool,)), []).append(i)
     left = whole
-    for ways in combinations_with_replacement(sorted({p.pool for p, n in counts if n}), spare):
+    for ways in combinations_with_replacement(list(sets), spare):
         lost = list(counts)
-        for pool in set(ways):
-            # The worst nodes hold as many of the best replicas of the pool as fit on them.
-            here = sorted(
-                (i for i, (p, n) in enumerate(counts) if p.pool == pool and n), key=lambda i: -counts[i][0].rate
-            )
-            for i in here[:1]:
+        for like in set(ways):
+            # The worst nodes hold as many of the best replicas of the like pools as fit on them.
+            here = sorted(sets[like], key=lambda i: -counts[i][0].rate / counts[i][0].accelerators_per_replica)
+            room = float(ways.count(like))
+            for i in here:
                 p, n = counts[i]
-                gone = min(n, ways.count(pool) * max(1, gpus.get(pool, 1) // p.accelerators_per_replica))
+                gone = min(
+                    n, math.floor(room * (fit := max(1, gpus.get(p.pool, 1) // p.accelerators_per_replica)) + 1e-9)
+                )
+                room -= gone / fit
                 lost[i] = (p, n - gone)
         left = min(left, _mix(work, lost))
     return left

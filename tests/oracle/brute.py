@@ -65,13 +65,25 @@ def pareto(states: Iterable[State], tick: Callable[[int], None]) -> list[State]:
 
 
 def worst_loss(inst: Instance, kinds: list[int], inside: dict[int, int], nodes: int) -> int:
-    """Most that any so many nodes carry: every way to share the nodes out among pools, full nodes first."""
-    node: dict[int, int] = {}
+    """Most that any so many nodes carry: every way to share the nodes out among pools, full nodes first.
+
+    Pools that are like each other are one pool here.
+    """
+
+    def name(pool: int) -> str:
+        like = inst.pools[pool].like
+        return f"pool {pool}" if like is None else f"like {like}"
+
+    node: dict[str, int] = {}
     for k in kinds:
-        node[inst.replicas[k].pool] = max(node.get(inst.replicas[k].pool, 0), inst.replicas[k].node_blend)
+        o = name(inst.replicas[k].pool)
+        node[o] = max(node.get(o, 0), inst.replicas[k].node_blend)
+    all_of: dict[str, int] = {}
+    for pool, carried in inside.items():
+        all_of[name(pool)] = all_of.get(name(pool), 0) + carried
     worst = 0
-    for lost in itertools.combinations_with_replacement(sorted(inside), nodes):
-        worst = max(worst, sum(min(inside[o], node[o] * lost.count(o)) for o in set(lost)))
+    for lost in itertools.combinations_with_replacement(sorted(all_of), nodes):
+        worst = max(worst, sum(min(all_of[o], node[o] * lost.count(o)) for o in set(lost)))
     return worst
 
 

@@ -138,11 +138,14 @@ class _Builder:
         nodes: int,
         allowed: int | None,
     ) -> None:
-        """For every way to share so many lost nodes out among pools: supply less their loss covers demand (if `allowed`)."""
+        """For every way to share so many lost nodes out among pools: supply less their loss covers demand (if `allowed`).
+
+        Pools like each other are one, named by the first of them.
+        """
         replicas = self.inst.replicas
-        pools = sorted({replicas[k].pool for k in kinds})
-        node = {o: max(replicas[k].node_blend for k in kinds if replicas[k].pool == o) for o in pools}
-        pool_of = {self.count[k, p]: replicas[k].pool for k in kinds}
+        pools = sorted({self._first_like(replicas[k].pool) for k in kinds})
+        pool_of = {self.count[k, p]: self._first_like(replicas[k].pool) for k in kinds}
+        node = {o: max(replicas[k].node_blend for k in kinds if pool_of[self.count[k, p]] == o) for o in pools}
         wish = next((i for i, x in enumerate(self.inst.wishes) if (x.job, x.work) == (False, w)), None)
         for ways in itertools.combinations_with_replacement(pools, nodes):
             hit = sorted(set(ways))
@@ -165,20 +168,26 @@ class _Builder:
                     low -= slack
                 self.program.row(terms, low=low)
 
+    def _first_like(self, pool: int) -> int:
+        like = self.inst.pools[pool].like
+        return pool if like is None else min(o for o, x in enumerate(self.inst.pools) if x.like == like)
+
     def _to_lose(self, ladders: tuple[Ladder, ...], kinds: list[int], p: int) -> list[int]:
         """Variables that say that more than 0, 1 ... nodes must be allowed to fail."""
         inst, new, row = self.inst, self.program.variable, self.program.row
         counts: list[int] = []
         top = 0
-        for o in sorted({inst.replicas[k].pool for k in kinds}):
-            spans = {self.count[k, p]: inst.replicas[k].nodes for k in kinds if inst.replicas[k].pool == o}
-            most = sum(inst.replicas[k].nodes * inst.replicas[k].max_count for k in kinds if inst.replicas[k].pool == o)
-            held = {self.hold[i, p]: 1 for i, c in enumerate(inst.capacities) if c.pool == o}
+        for first in sorted({self._first_like(inst.replicas[k].pool) for k in kinds}):
+            like = [o for o in range(len(inst.pools)) if self._first_like(o) == first]
+            mine = [k for k in kinds if inst.replicas[k].pool in like]
+            spans = {self.count[k, p]: inst.replicas[k].nodes for k in mine}
+            most = sum(inst.replicas[k].nodes * inst.replicas[k].max_count for k in mine)
+            held = {self.hold[i, p]: 1 for i, c in enumerate(inst.capacities) if c.pool in like and self._there(i, p)}
             n, few = new(most), new(1)
             counts.append(n)
             top += most
             row({n: 1, **{v: -c for v, c in spans.items()}, few: most}, low=0)
-            ceiling = sum(inst.capacities[i].max_nodes for i, c in enumerate(inst.capacities) if c.pool == o)
+            ceiling = sum(c.max_nodes for c in inst.capacities if c.pool in like)
             row({n: 1, **{v: -c for v, c in held.items()}, few: -ceiling}, low=-ceiling)
         depth = min(MOST_TO_LOSE, max(len(x.steps) for x in ladders))
         allowed = [new(1) for _ in range(depth)]

@@ -69,19 +69,21 @@ def lost_one_by_one(inst: Instance) -> int | None:
     """Least cost of one service in one period by trying all counts, and losing every set of nodes of packed replicas.
 
     Replicas fill nodes one after another, which leaves the fewest nodes to lose most with; how many may fail is read off the
-    ladders for as many nodes as replicas could be spread over.
+    ladders for as many nodes as replicas could be spread over. Like pools are packed together (their replicas are equal here).
     """
     demand = inst.services[0].demand[0][0]
     needed = demand - demand // 1_000_000
     best: int | None = None
     pools = range(len(inst.pools))
+    alike = [o if x.like is None else -1 - x.like for o, x in enumerate(inst.pools)]
+    sets = [[o for o in pools if alike[o] == name] for name in sorted(set(alike))]
     most = [inst.pools[o].node_limit or 0 for o in pools]
     for held in itertools.product(*(range(m + 1) for m in most)):
         cost = sum(inst.capacities[o].cost[0] * held[o] for o in pools)
         if best is not None and cost >= best:
             continue
         for counts in itertools.product(*(range(held[o] * inst.pools[o].gpus + 1) for o in pools)):
-            carrying = [min(held[o], counts[o]) for o in pools]
+            carrying = [min(sum(held[o] for o in s), sum(counts[o] for o in s)) for s in sets]
             used = [o for o in pools if counts[o]]
             lose = max(
                 (
@@ -92,9 +94,9 @@ def lost_one_by_one(inst: Instance) -> int | None:
                 default=0,
             )
             loads = []
-            for o in used:
-                size, blend = inst.pools[o].gpus, inst.replicas[o].blend
-                loads += [blend * size] * (counts[o] // size) + [blend * (counts[o] % size)] * (counts[o] % size > 0)
+            for s in sets:
+                size, blend, here = inst.pools[s[0]].gpus, inst.replicas[s[0]].blend, sum(counts[o] for o in s)
+                loads += [blend * size] * (here // size) + [blend * (here % size)] * (here % size > 0)
             groups = [
                 sum(inst.replicas[o].blend * counts[o] for o in pools if o not in group)
                 for group in inst.services[0].groups
@@ -115,8 +117,14 @@ def test_random_chances_and_groups(seed: int) -> None:
     asked = rng.choice([0.98, 0.995, 0.9995])
     blends = [rng.choice([HALF, DEMAND_UNIT // 3 + 1, DEMAND_UNIT // 4 + 7]) for _ in range(pools)]
     sizes = [rng.choice([1, 2, 2]) for _ in range(pools)]
+    likes: list[int | None] = [None] * pools
+    if seed % 3 == 2:
+        likes = [0, *(rng.choice([None, 0]) for _ in range(pools - 1))]
+        for o in range(pools):
+            if likes[o] == 0:
+                chances[o], blends[o], sizes[o] = chances[0], blends[0], sizes[0]
     inst = instance(
-        pools=tuple(pool(key=f"p{o}", gpus=sizes[o], node_limit=limit) for o in range(pools)),
+        pools=tuple(pool(key=f"p{o}", gpus=sizes[o], node_limit=limit, like=likes[o]) for o in range(pools)),
         capacities=tuple(
             way(pool=o, max_nodes=limit, cost=(c := rng.randrange(50, 200),), cash=(c,)) for o in range(pools)
         ),

@@ -104,6 +104,16 @@ def redundant(*, pools: int = 1, nodes: int = 9, demand: int = DEMAND_UNIT) -> I
     )
 
 
+def builds(*, like: int | None, most: int = 1, nodes: int = 1, lose: int = 1) -> Instance:
+    """Two builds of nodes for two replicas, at most so many replicas on each; one replica serves all."""
+    return instance(
+        pools=tuple(pool(key=f"p{o}", node_limit=nodes, like=like) for o in range(2)),
+        capacities=tuple(way(pool=o) for o in range(2)),
+        services=(service(redundant=lose, demand=((HALF,),)),),
+        replicas=tuple(kind(pool=o, max_count=most) for o in range(2)),
+    )
+
+
 def survivor(nodes: int, lose: int, *, pools: int = 1, groups: tuple[tuple[int, ...], ...] = ()) -> Instance:
     """The service of two replicas, a node of two each, on pools of so many nodes at 100, 120 ... a node."""
     return instance(
@@ -177,6 +187,12 @@ CASES: list[tuple[str, Instance, int | None]] = [
     ("redundancy: n+2 on two pools", survivor(2, 2, pools=2), 320),
     ("redundancy: n+2 on three pools of one node", survivor(1, 2, pools=3), 360),
     ("redundancy: n+3 on three pools of one node", survivor(1, 3, pools=3), None),
+    # like builds are one pool: a replica each on two of them may be on one node, a third replica may not
+    ("redundancy: a replica each on two unlike builds", builds(like=None), 200),
+    ("redundancy: a replica each on two like builds", builds(like=3), None),
+    ("redundancy: just enough replicas on two like builds", builds(like=3, most=2), 200),
+    ("redundancy: n+2 on two like builds", builds(like=3, most=4, nodes=2, lose=2), 300),
+    ("redundancy: n+2, a node of a like build too few", builds(like=3, most=2, lose=2), None),
     # spread: any one group may be lost whole
     ("spread: one group of two pools, another of one", survivor(9, 0, pools=3, groups=((0, 1), (2,))), 240),
     ("spread: each pool a group", survivor(9, 0, pools=3, groups=((0,), (1,), (2,))), 220),
