@@ -35,6 +35,11 @@ NEAR = 0.01
 ROUND_SHARE = 0.3
 """Share of the time left that one small problem may take."""
 
+LEAST_S = 5.0
+"""A small problem gets so much time at least [s]."""
+FEW_BUILDS = 200
+"""So many open builds are searched beside the likely ones where time ran out."""
+
 Look = Callable[[Instance, float], Focused]
 
 
@@ -89,10 +94,15 @@ class _Families:
     def open_up(self, names: set[str]) -> None:
         self.open |= names
 
-    def open_wholly(self, names: set[str]) -> None:
-        """Open families down to their builds."""
-        below = self.coarse.filter(pl.col("name").is_in(list(names)))["pool"]
-        self.open |= set(self.fine.filter(pl.col("pool").is_in(below.implode()))["name"])
+    def likely(self, names: set[str]) -> pl.Series:
+        """Real builds to look for a plan among: those in no family, and of each fine family in some families the extremes."""
+        inside = self.coarse.filter(pl.col("name").is_in(list(names)))["pool"]
+        mine = pl.col("name").is_in(list(names)) | pl.col("pool").is_in(inside.implode())
+        cost = self.whole.capacity.group_by("pool").agg(cost=pl.col("costs").list.sum().min())
+        watts = self.whole.pools.select("pool", "it_w")
+        known = self.fine.filter(mine).join(cost, on="pool").join(watts, on="pool").sort("cost", "it_w", "pool")
+        ends = known.group_by("family").agg(cheap=pl.col("pool").first(), lean=pl.col("pool").sort_by("it_w").first())
+        return pl.concat([pl.Series("pool", sorted(self.real), pl.String), ends["cheap"], ends["lean"]]).unique()
 
     def builds(self) -> pl.Series:
         """Real pools: all that are in no family, and the builds of open fine families."""
@@ -117,9 +127,11 @@ def many_builds(found: Candidates) -> bool:
 
 
 def opened(found: Candidates, catalog: Catalog, look: Look, time_limit_s: float, gap: float) -> Floor:
-    """Find the builds that matter. `look` minimises an instance in a time [s]; a plan of real builds within `gap` of its bound will do."""
+    """Find the builds that matter. `look` minimises an instance in a time [s]; a plan of real builds within `gap` of its bound
+    will do. Without one in time, the plan is looked for among builds like those of the plans that were found."""
     deadline = time.monotonic() + time_limit_s
     held, bound, rounds, share = _Families(found), -math.inf, 0, ROUND_SHARE
+    seen: set[str] = set()
     while True:
         rounds += 1
         small = reduced(held.candidates(), within_watts=True)
@@ -127,23 +139,27 @@ def opened(found: Candidates, catalog: Catalog, look: Look, time_limit_s: float,
             return Floor(only(found, held.builds()), math.inf, rounds)
         scaled = scale(small, catalog)
         left = deadline - time.monotonic()
-        looked = look(scaled.instance, max(1.0, share * left))
+        looked = look(scaled.instance, max(LEAST_S, share * left))
         if looked.found.status is Status.INFEASIBLE:
             return Floor(only(found, held.builds()), math.inf, rounds)
         if looked.found.bound is not None:
             bound = max(bound, looked.found.bound)
         used, near = _wanted(scaled, looked, held)
+        if looked.found.values is not None or not seen:
+            seen |= used
+        late = time.monotonic() + LEAST_S >= deadline
+        if used and late:
+            opened_ones = held.builds()
+            few = opened_ones if len(opened_ones) <= len(held.real) + FEW_BUILDS else pl.Series("pool", [], pl.String)
+            return Floor(only(found, pl.concat([held.likely(seen), few]).unique()), bound, rounds)
         if not used:
-            if share == 1.0 or (looked.found.gap or 0.0) <= gap or time.monotonic() >= deadline:
+            if late or share == 1.0 or (looked.found.gap or 0.0) <= gap:
                 return Floor(only(found, held.builds()), bound, rounds)
             # Nothing is left to open: what time there is goes to the bound.
             share = 1.0
             continue
         share = ROUND_SHARE
         held.open_up(used | near)
-        if time.monotonic() >= deadline:
-            held.open_wholly(used)
-            return Floor(only(found, held.builds()), bound, rounds)
 
 
 def _wanted(scaled: Scaled, looked: Focused, held: _Families) -> tuple[set[str], set[str]]:

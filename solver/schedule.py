@@ -11,6 +11,7 @@ turned out to have no schedule (`unplaced`): bounds stay valid throughout, and a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -104,7 +105,7 @@ def _implied(ctx: Context, o: int) -> None:
         free = _free(ctx, o, week)
         order = sorted(free)
         for n in range(1, len(order) + 1):
-            inside = set(order[:n])
+            inside = frozenset(order[:n])
             least = {q: _least_inside(inst.runs[x.work], x.slots, week, inside) for q, x in timed}
             need = [x.gpus * sum(least[q]) * var.chosen[q] for q, x in timed if any(least[q])]
             if need:
@@ -121,21 +122,25 @@ def _implied(ctx: Context, o: int) -> None:
 
 def _surely_inside(runs: Runs, slots: int, week: tuple[int, ...], period: int) -> bool:
     """Whether the first run is in a period for an hour at least, wherever it starts."""
-    return all(_least_inside(runs, slots, week, {period})[:1])
+    return all(_least_inside(runs, slots, week, frozenset({period}))[:1])
 
 
-def _least_inside(runs: Runs, slots: int, week: tuple[int, ...], inside: set[int]) -> list[int]:
-    """Per run, the fewest of its hours that fall into periods of `inside`, over all hours that it may start in."""
+@lru_cache(maxsize=4096)
+def _least_inside(runs: Runs, slots: int, week: tuple[int, ...], inside: frozenset[int]) -> tuple[int, ...]:
+    """Per run, the fewest of its hours that fall into periods of `inside`, over all hours that it may start in.
+
+    The same for every pool, of which there may be thousands.
+    """
     length = len(week)
     counts = [int(p in inside) for p in week]
     sums = [0]
     for h in range(length + slots):
         sums.append(sums[-1] + counts[h % length])
     allowed = {h for a, b in starts_within(runs.spans, slots, length) for h in range(a, b + 1)}
-    return [
+    return tuple(
         min((sums[h + slots] - sums[h] for h in range(first, last + 1) if h in allowed), default=0)
         for first, last in runs.starts
-    ]
+    )
 
 
 def share_pool(ctx: Context, o: int) -> None:

@@ -41,7 +41,7 @@ from solver.staged import staged
 
 BLEND_SHARE = 0.25
 """Share of the time limit that the search for a first plan with blended rates may take."""
-OPEN_SHARE = 0.6
+OPEN_SHARE = 0.5
 """Share of the time limit in which builds are opened, where there are many."""
 TIE_SHARE = 0.25
 """Share of the time limit, on top of it, that the tie-break and the runner-up search may each take."""
