@@ -26,8 +26,10 @@ from solver.plan import Result, Status, StopReason
 from solver.scaling import Scaled, scale
 from solver.search import Found, relative_gap
 
-MANY_BUILDS = 3000
-"""Fewer builds than that are compared one by one at once."""
+MANY_BUILDS = 35_000
+"""So many builds are not even compared with one another first, which takes longer than opening them."""
+MANY_LEFT = 5_000
+"""So many pools, after what others beat is out, are too many to be searched at once."""
 AT_ONCE = 10
 """Families that are opened in one step, those in use aside."""
 NEAR = 0.01
@@ -121,9 +123,21 @@ class _Families:
 
 
 def many_builds(found: Candidates) -> bool:
-    """Whether a problem has so many builds that they are better opened as they are wanted."""
-    servers = found.pools.filter(pl.col("kind") == "server").height
-    return servers >= MANY_BUILDS and found.problem.objective == "cost" and not found.problem.weighed
+    """Whether a problem has more builds than are worth comparing with one another before any is opened."""
+    return _may_open(found) and _servers(found) >= MANY_BUILDS
+
+
+def many_left(small: Candidates) -> bool:
+    """Whether of reduced candidates so many are left that they are better opened as they are wanted."""
+    return _may_open(small) and _servers(small) >= MANY_LEFT
+
+
+def _servers(found: Candidates) -> int:
+    return found.pools.filter(pl.col("kind") == "server").height
+
+
+def _may_open(found: Candidates) -> bool:
+    return found.problem.objective == "cost" and not found.problem.weighed
 
 
 def opened(found: Candidates, catalog: Catalog, look: Look, time_limit_s: float, gap: float) -> Floor:

@@ -29,7 +29,7 @@ from solver.instance import Instance
 from solver.leaner import keeps_watts, limited_part, some_left_out, without_site_watts
 from solver.left_out import Limited, portfolio
 from solver.model import build_model, nearest_model, tie_break_model
-from solver.opening import Floor, many_builds, of_opened_builds, opened
+from solver.opening import Floor, many_builds, many_left, of_opened_builds, opened
 from solver.plan import Result, Status, StopReason
 from solver.priorities import Ranked, ranked
 from solver.scale_up import STEPS, grown, has_a_limit, largest
@@ -100,7 +100,8 @@ def solve(
     gap = problem.gap if options.gap is None else options.gap
     found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements, every_lean=every_lean)
     floor: Floor | None = None
-    if many_builds(found):
+    small = None if many_builds(found) else reduced(found, within_watts=True)
+    if small is None or many_left(small):
 
         def least(instance: Instance, limit: float) -> Focused:
             # Plans of merged builds are none; their bounds hold for all.
@@ -108,7 +109,7 @@ def solve(
 
         floor = opened(found, catalog, least, OPEN_SHARE * time_limit, gap)
         found = floor.candidates
-    small = reduced(found, within_watts=True)
+        small = reduced(found, within_watts=True)
     tell(Event("candidates", clock.now(), candidates=small.replicas.height + small.options.height))
     if small.unserved and (not problem.weighed or len(small.unserved) == len(problem.workloads)):
         return no_plan(loaded, catalog, small, options, clock.now())
