@@ -100,6 +100,7 @@ def solve(
     gap = problem.gap if options.gap is None else options.gap
     found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements, every_lean=every_lean)
     floor: Floor | None = None
+    begun = clock.now()
     small = None if many_builds(found) else reduced(found, within_watts=True)
     if small is None or many_left(small):
 
@@ -114,7 +115,7 @@ def solve(
     if small.unserved and (not problem.weighed or len(small.unserved) == len(problem.workloads)):
         return no_plan(loaded, catalog, small, options, clock.now())
     scaled = scale(small, catalog)
-    begun = clock.now()
+    begun = begun if floor is not None else clock.now()
 
     def look(instance: Instance, near: Values | None, share: float) -> Found:
         left = time_limit - (clock.now() - begun)
