@@ -26,7 +26,6 @@ from solver.events import Event, OnEvent, SolveOptions
 from solver.focus import focused
 from solver.hints import give_hint
 from solver.instance import Instance
-from solver.leaner import keeps_watts, limited_part, some_left_out, without_site_watts
 from solver.left_out import Limited, portfolio
 from solver.model import build_model, nearest_model, tie_break_model
 from solver.plan import Result, Status, StopReason
@@ -67,7 +66,6 @@ def solve(
     stop: threading.Event | None = None,
     user_measurements: pl.DataFrame | None = None,
     candidates: Candidates | None = None,
-    every_lean: bool = False,
 ) -> Result:
     """Find the best plan for a problem and prove how good it is.
 
@@ -75,8 +73,6 @@ def solve(
     ----------
     candidates : Candidates, optional
         Of this problem and catalogue, where the caller has compiled them already.
-    every_lean : bool
-        Take builds as candidates that could only pay by the watts of a site (see `solver.leaner`).
     stop : threading.Event, optional
         Set it to end the search; the best plan so far is returned with stop reason `interrupted`.
 
@@ -95,7 +91,7 @@ def solve(
     problem = loaded.problem
     time_limit = problem.time_limit if options.time_limit_s is None else options.time_limit_s
     gap = problem.gap if options.gap is None else options.gap
-    found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements, every_lean=every_lean)
+    found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements)
     small = reduced(found, within_watts=True)
     tell(Event("candidates", clock.now(), candidates=small.replicas.height + small.options.height))
     if small.unserved and (not problem.weighed or len(small.unserved) == len(problem.workloads)):
@@ -114,16 +110,8 @@ def solve(
     part: Part | None = None
     if ranks is None:
         left = time_limit - (clock.now() - begun)
-        # Builds that only a limit of watts could ask for are not all among the candidates of counted racks.
-        lean = not every_lean and some_left_out(problem, found)
-        whole = without_site_watts(scaled.instance) if lean else scaled.instance
-        outcome = _search(whole, None, left, gap, options, stop, tell, clock)
+        outcome = _search(scaled.instance, None, left, gap, options, stop, tell, clock)
         search, part = outcome.found, outcome.part
-        if lean:
-            if search.values is not None and not keeps_watts(scaled.instance, search, part):
-                rest = replace(options, time_limit_s=max(1.0, time_limit - (clock.now() - begun)))
-                return solve(loaded, catalog, rest, on_event, stop, user_measurements, every_lean=True)
-            part = limited_part(scaled.instance, part)
     else:
         search = ranks.found
     if search.values is None:
