@@ -16,6 +16,7 @@ import polars as pl
 from problems.schema import Problem
 from solver.binding import limits_of
 from solver.bounding.fold import fold
+from solver.bounding.restrict import restricted
 from solver.candidates import Candidates, reduced
 from solver.explaining.explain_fields import asked_fields, is_counted, is_load, value_text, without_fields
 from solver.explaining.explain_points import Conflict, Dropped, Member
@@ -93,9 +94,15 @@ class Feasibility:
     def feasible(self, inst: Instance) -> bool | None:
         """Whether an integer problem has any solution."""
         folded = fold(inst) if len(inst.pools) >= MANY_POOLS else None
-        if folded is not None and self._any(folded.instance).status is Status.INFEASIBLE:
-            # Where pools with the best of their families have no plan, the pools themselves have none.
-            return False
+        if folded is not None:
+            best = self._any(folded.instance)
+            if best.status is Status.INFEASIBLE:
+                # Where pools with the best of their families have no plan, the pools themselves have none.
+                return False
+            if best.values is not None:
+                near = restricted(inst, folded.behind(best.values))
+                if self._any(near.instance).values is not None:
+                    return True
         found = self._any(inst)
         if found.status is Status.INFEASIBLE:
             return False

@@ -152,12 +152,7 @@ class _Focus:
             self.bound = max(self.bound, math.ceil(found.bound - 1e-6))
         if found.values is None:
             return None
-        values = part.widened(found.values)
-        ways = folded.instance.capacities
-        used = {ways[i].pool for i, n in values.commit.items() if n}
-        used |= {ways[i].pool for (i, _), n in values.hourly.items() if n}
-        used |= {folded.instance.options[q].pool for q, n in values.chosen.items() if n}
-        near = restricted(self.inst, [o for f in used for o in folded.pools[f]])
+        near = restricted(self.inst, folded.behind(part.widened(found.values)))
         self._take(self._on(near, self.how, FIRST_PATIENCE), near)
         gap = None if self.best is None else relative_gap(self.best.objective, self.bound)
         late = self.how.work_limit is None and time.monotonic() - self.started > PROOF_S

@@ -56,6 +56,14 @@ class Folded:
             chosen[pick[q]] += n
         return replace(values, commit=commit, hourly=hourly, replicas=replicas, load=load, chosen=chosen)
 
+    def behind(self, values: Values) -> tuple[int, ...]:
+        """Pools of the whole instance that stand behind those in use in a plan of the folded one."""
+        ways, options = self.instance.capacities, self.instance.options
+        used = {ways[i].pool for i, n in values.commit.items() if n}
+        used |= {ways[i].pool for (i, _), n in values.hourly.items() if n}
+        used |= {options[q].pool for q, n in values.chosen.items() if n}
+        return tuple(o for f in sorted(used) for o in self.pools[f])
+
 
 def _numbers(members: Members) -> dict[int, int]:
     """Number of the thing that stands for each of the whole instance."""

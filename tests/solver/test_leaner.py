@@ -39,7 +39,7 @@ from tests.solver.test_reductions_networks import (
 )
 
 OPTIONS = SolveOptions(gap=0.0, workers=2, time_limit_s=60, runner_up=False)
-HOW = How(time_limit_s=60, gap=0.0, workers=1, seed=1)
+HOW = How(time_limit_s=600, gap=0.0, workers=1, seed=1, work_limit=60)
 
 
 def room(watts: int | None, **site: Any) -> LoadedProblem:
