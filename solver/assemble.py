@@ -352,10 +352,13 @@ def machines_text(scaled: Scaled, values: Values) -> str:
     """Nodes of a plan in short: 2 x NAME + 1 x NAME, each as many as its busiest period has."""
     counts: dict[str, int] = {}
     inst = scaled.instance
-    for o, pool in enumerate(inst.pools):
+    used = {inst.capacities[i].pool for i, n in values.commit.items() if n}
+    used |= {inst.capacities[i].pool for (i, _), n in values.hourly.items() if n}
+    used |= {inst.options[q].pool for q, n in values.chosen.items() if n}
+    for o in sorted(used):
         nodes = max((_held(scaled, values, o, p) for p in range(len(inst.periods))), default=0)
         if nodes:
-            counts[pool.key] = nodes
+            counts[inst.pools[o].key] = nodes
     return " + ".join(f"{n} x {key}" for key, n in counts.items())
 
 

@@ -15,14 +15,18 @@ import polars as pl
 
 from problems.schema import Problem
 from solver.binding import limits_of
+from solver.bounding.fold import fold
+from solver.bounding.restrict import restricted
 from solver.candidates import Candidates, reduced
 from solver.explaining.explain_fields import asked_fields, is_counted, is_load, value_text, without_fields
 from solver.explaining.explain_points import Conflict, Dropped, Member
+from solver.focus import MANY_POOLS
 from solver.instance import Instance
 from solver.model import build_model
 from solver.notes import summary_of_drops
 from solver.plan import Status
 from solver.scaling import Scaled, scale
+from solver.search import Found
 from solver.whatif.study import Study
 
 Tell = Callable[[int, int, str], None]
@@ -56,7 +60,7 @@ class Feasibility:
                 self._scaled[gone] = None
             else:
                 loaded = replace(self.study.loaded, problem=problem)
-                small = reduced(self.study.compiled(loaded, self.study.catalog))
+                small = reduced(self.study.compiled(loaded, self.study.catalog, any_watts=True))
                 self._scaled[gone] = None if small.unserved else scale(small, self.study.catalog)
         return self._scaled[gone]
 
@@ -89,12 +93,26 @@ class Feasibility:
 
     def feasible(self, inst: Instance) -> bool | None:
         """Whether an integer problem has any solution."""
-        built = build_model(replace(inst, objective="cost"))
-        built.model.clear_objective()  # type: ignore[no-untyped-call]
-        found = self.study.search(built, stop=self.stop)
+        folded = fold(inst) if len(inst.pools) >= MANY_POOLS else None
+        if folded is not None:
+            best = self._any(folded.instance)
+            if best.status is Status.INFEASIBLE:
+                # Where pools with the best of their families have no plan, the pools themselves have none.
+                return False
+            if best.values is not None:
+                near = restricted(inst, folded.behind(best.values))
+                if self._any(near.instance).values is not None:
+                    return True
+        found = self._any(inst)
         if found.status is Status.INFEASIBLE:
             return False
         return True if found.values is not None else None
+
+    def _any(self, inst: Instance) -> Found:
+        """Any plan of an integer problem."""
+        built = build_model(replace(inst, objective="cost"))
+        built.model.clear_objective()  # type: ignore[no-untyped-call]
+        return self.study.search(built, stop=self.stop)
 
 
 def find_conflict(ask: Feasibility, fields: Sequence[str], gone: Iterable[str] = ()) -> tuple[str, ...] | None:

@@ -1,8 +1,12 @@
 """Search on few pools first, then on all that a better plan could use, where most of many pools cannot pay.
 
 1. The linear relaxation of the whole model gives a bound, and for every pool the least that a node of it costs beyond the bound.
+   Pools that differ in money and watts alone are one pool there (`solver.bounding.fold`).
 2. CP-SAT searches the pools that the relaxation uses and those nearest to paying: any plan of theirs is a plan.
-3. Pools and options that cost more than that plan leaves are out for good; CP-SAT searches the rest, with hint and bound.
+3. Pools and options that cost more than that plan leaves are out for good. Where many are left of few families, the folded
+   instance is searched first: it has no plan dearer than the best, so a plan of the same cost from the families that it uses is
+   the best.
+4. Else CP-SAT searches all that is left, with hint and bound.
 
 What is left out would make a plan dearer than one that is known, so bounds and optima are those of the whole instance, and so is
 the set of all optimal plans. The pools left out are no less candidates for other questions (limits lifted, ties at a higher cost).
@@ -12,27 +16,36 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solver.bounding.beyond import Extra, beyond
+from solver.bounding.beyond import Build, Extra, beyond, priced, within
+from solver.bounding.fold import Folded, fold
 from solver.bounding.restrict import Part, restricted
 from solver.hints import give_whole_hint
 from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Status, StopReason
-from solver.search import PATIENCE, Found, relative_gap, run
+from solver.search import PATIENCE, PROOF_S, Found, relative_gap, run
 from solver.search_state import How
 
 FEW_POOLS = 40
+MORE_POOLS = 200
+"""Pools searched first; and then, where these have no plan."""
 MANY_POOLS = 80
 """With fewer pools than that the model is small as it is."""
+FAMILIES_S = 2 * PROOF_S
+"""Longest time for which they are searched to a full proof although the asked gap is already reached [s]."""
+MOST_ROUNDS = 8
+"""Most times that families are unfolded and searched again."""
+MANY_LEFT = 100
+"""With more pools left than that they are priced one by one, or searched as families first."""
 RELAX_SHARE = 0.15
 FIRST_SHARE = 0.3
 """Shares of the time limit that the relaxation and the search on few pools may take."""
-FIRST_GAP, FIRST_PATIENCE = 0.002, 0.05
+FIRST_GAP, FIRST_PATIENCE = 0.002, 0.1
 """The search on few pools stops at this gap, after this share of its time: what it finds is no more than a start."""
 
 
@@ -41,74 +54,195 @@ class Focused:
     """What was found, the part of the instance in which every plan as good as it lies, and what pools cost beyond its bound."""
 
     found: Found
-    part: Part | None = None
+    part: Part
     extra: Extra | None = None
 
 
-def focused(inst: Instance, how: How) -> Focused | None:
-    """Minimise an instance of many pools; None where there are few, or where the relaxation says nothing in time."""
+def focused(inst: Instance, how: How, build: Build = build_model) -> Focused | None:
+    """Minimise an instance of many pools; None where there are few, or where the relaxation says nothing in time.
+
+    Parameters
+    ----------
+    build : callable, optional
+        Model of the instance or a part of it, with limits and an objective of its own.
+    """
     if len(inst.pools) < MANY_POOLS or inst.wishes:
         return None
     started = time.monotonic()
-
-    def left() -> float:
-        return max(0.1, how.time_limit_s - (time.monotonic() - started))
-
-    whole = build_model(inst)
-    extra = beyond(whole, RELAX_SHARE * how.time_limit_s)
-    if extra is None:
+    found = priced(inst, RELAX_SHARE * how.time_limit_s, build)
+    if found is None:
         return None
-    bound = math.ceil(max(extra.bound, how.floor) - 1e-6)
-    how.on_progress(None, bound)
+    return _Focus(inst, how, build, *found, started).search()
+
+
+@dataclass
+class _Focus:
+    """A search under way: what is known of the whole instance so far."""
+
+    inst: Instance
+    how: How
+    build: Build
+    extra: Extra
+    folded: Folded | None
+    started: float
     best: Found | None = None
-    few = restricted(inst, _nearest(extra, FEW_POOLS))
-    start = replace(how, time_limit_s=FIRST_SHARE * how.time_limit_s, gap=max(how.gap, FIRST_GAP))
-    first = _search(few, bound, None, start, left, FIRST_PATIENCE)
-    if first.values is not None and first.objective is not None:
-        best = replace(first, values=few.widened(first.values))
-    room = math.inf if best is None or best.objective is None else best.objective - extra.bound
-    pools = np.flatnonzero(extra.pools <= room).tolist()
-    part = restricted(inst, pools, np.flatnonzero(extra.options <= room).tolist())
-    covered = set(part.pools) <= set(few.pools) and set(part.options) <= set(few.options)
-    if best is not None and (covered and first.status is Status.OPTIMAL):
-        return Focused(replace(best, wall_s=time.monotonic() - started), part, extra)
-    found = _search(part, bound, best, replace(how, time_limit_s=left()), left, None)
-    return Focused(_joined(found, best, part, bound, time.monotonic() - started), part, extra)
+    bound: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        self.bound = math.ceil(max(self.extra.bound, self.how.floor) - 1e-6)
+        self.how.on_progress(None, self.bound)
+
+    def left(self) -> float:
+        return max(0.1, self.how.time_limit_s - (time.monotonic() - self.started))
+
+    @property
+    def room(self) -> float:
+        """What a plan as good as the best one known leaves beyond the bound of the relaxation."""
+        best = None if self.best is None else self.best.objective
+        return math.inf if best is None else best - self.extra.bound
+
+    def search(self) -> Focused:
+        for count in (FEW_POOLS, MORE_POOLS):
+            few = restricted(self.inst, _nearest(self.extra, count))
+            status = self._first(few)
+            if self.best is not None or len(few.pools) == len(self.inst.pools):
+                break
+        part = within(self.inst, self.extra, self.room)
+        covered = set(part.pools) <= set(few.pools) and set(part.options) <= set(few.options)
+        if self.best is not None and covered and status is Status.OPTIMAL:
+            return Focused(replace(self.best, wall_s=time.monotonic() - self.started), part, self.extra)
+        if len(part.pools) > MANY_LEFT and self.folded is not None:
+            proved = self._by_families()
+            if proved is not None:
+                return Focused(proved, within(self.inst, self.extra, self.room), self.extra)
+            part = self._priced_singly(within(self.inst, self.extra, self.room))
+        found = self._on(part, self.how)
+        done = _joined(found, self.best, part, self.bound, time.monotonic() - self.started)
+        self._take(found, part)
+        # A better plan leaves less room.
+        less = within(self.inst, self.extra, self.room)
+        return Focused(done, min(part, less, key=lambda p: len(p.pools)), self.extra)
+
+    def _first(self, few: Part) -> Status:
+        """Search few pools for a start."""
+        # By the clock a near plan is enough; without one, the answer must not depend on how fast it was found.
+        gap = max(self.how.gap, FIRST_GAP) if self.how.work_limit is None else self.how.gap
+        start = replace(self.how, time_limit_s=FIRST_SHARE * self.how.time_limit_s, gap=gap)
+        found = self._on(few, start, FIRST_PATIENCE)
+        self._take(found, few)
+        return found.status
+
+    def _take(self, found: Found, part: Part) -> None:
+        """Keep a plan of a part of the instance that is better than what is known."""
+        if found.values is None or found.objective is None:
+            return
+        if self.best is None or self.best.objective is None or found.objective < self.best.objective:
+            first = found.first_s if self.best is None else self.best.first_s
+            self.best = replace(found, values=part.widened(found.values), first_s=first)
+
+    def _by_families(self) -> Found | None:
+        """Search the folded instance, and the pools of the families that its best plan uses; None where that is no proof.
+
+        Only families that leave room for a plan better than the best one known are searched. Those that the plan used stay
+        unfolded the next time, until it uses real pools only, or none is better than the best plan known.
+        """
+        assert self.folded is not None
+        apart: frozenset[int] = frozenset()
+        if self.best is not None and self.best.values is not None:
+            # Where the best plan known is the best of all, its families are those that merging makes look better.
+            apart = frozenset(self.folded.behind(self.folded.image(self.best.values)))
+            self.folded = fold(self.inst, apart)
+        for _ in range(MOST_ROUNDS):
+            folded = self.folded
+            if folded is None:
+                return None
+            families = [f for f, some in enumerate(folded.pools) if self.extra.pools[some[0]] <= self.room]
+            options = [q for q, some in enumerate(folded.options) if self.extra.options[some[0]] <= self.room]
+            part = restricted(folded.instance, families, options)
+            found = self._run(part, self.how)
+            if found.status is Status.INFEASIBLE and self.best is None:
+                return found
+            if found.bound is not None:
+                self.bound = max(self.bound, math.ceil(found.bound - 1e-6))
+            if found.values is None:
+                return None
+            behind = folded.behind(part.widened(found.values))
+            near = restricted(self.inst, behind)
+            self._take(self._on(near, self.how, FIRST_PATIENCE), near)
+            done = self._proved()
+            if done is not None or set(behind) <= apart:
+                return done
+            apart |= set(behind)
+            self.folded = fold(self.inst, apart)
+        return None
+
+    def _proved(self) -> Found | None:
+        """The best plan known, where the bound of all pools shows that it is the best or, some time on, within the gap asked."""
+        gap = None if self.best is None else relative_gap(self.best.objective, self.bound)
+        late = self.how.work_limit is None and time.monotonic() - self.started > FAMILIES_S
+        if self.best is None or gap is None or (gap > 0 and not (late and gap <= self.how.gap)):
+            return None
+        return replace(
+            self.best,
+            status=Status.FEASIBLE if gap else Status.OPTIMAL,
+            stop_reason=StopReason.GAP_REACHED if gap else StopReason.PROVED,
+            bound=float(self.bound),
+            wall_s=time.monotonic() - self.started,
+        )
+
+    def _priced_singly(self, part: Part) -> Part:
+        """What is left of a part where each of its pools is priced by itself."""
+        best = None if self.best is None else self.best.objective
+        if best is None or len(part.pools) <= MANY_LEFT:
+            return part
+        extra = beyond(self.build(part.instance), min(self.left(), RELAX_SHARE * self.how.time_limit_s))
+        if extra is None:
+            return part
+        less = within(part.instance, extra, best - extra.bound)
+        # No plan as good lies outside the part, so its bound is one of all.
+        self.bound = max(self.bound, min(best, math.ceil(extra.bound - 1e-6)))
+        return restricted(self.inst, [part.pools[o] for o in less.pools], [part.options[q] for q in less.options])
+
+    def _on(self, part: Part, how: How, patience: float | None = None) -> Found:
+        return self._run(part, replace(how, time_limit_s=min(how.time_limit_s, self.left())), patience)
+
+    def _run(self, part: Part, how: How, patience: float | None = None) -> Found:
+        """CP-SAT on a part of the instance, which has no plan below the bound, starting from a plan that is known."""
+        built = self.build(part.instance)
+        built.model.add(built.objective >= self.bound)
+        if self.best is not None and self.best.values is not None:
+            plan = self.best.values
+            if self.folded is not None and part.whole is self.folded.instance:
+                plan = self.folded.image(plan)
+            known = part.narrowed(plan)
+            if known is not None:
+                give_whole_hint(built, known)
+        bound = self.bound
+
+        def progress(value: float | None, low: float | None) -> None:
+            # A bound of the first search is one of few pools only; plans of folded pools are none.
+            value = value if part.whole is self.inst else None
+            how.on_progress(value, bound if patience is not None or low is None else max(low, bound))
+
+        return run(
+            built,
+            time_limit_s=min(how.time_limit_s, self.left()),
+            gap=how.gap,
+            workers=how.workers,
+            seed=how.seed,
+            log=how.log,
+            stop=how.stop,
+            on_progress=progress,
+            patience=PATIENCE if patience is None else patience,
+            deterministic_limit=how.work_limit,
+            known_bound=bound,
+        )
 
 
-def _nearest(extra: Extra, count: int) -> list[int]:
+def _nearest(extra: Extra, count: int) -> Sequence[int]:
     """Pools that the relaxation uses, and those that cost least beyond it."""
     order = np.argsort(extra.pools, kind="stable")[:count].tolist()
     return sorted({*extra.used, *order})
-
-
-def _search(
-    part: Part, bound: int, best: Found | None, how: How, left: Callable[[], float], patience: float | None
-) -> Found:
-    """CP-SAT on a part of the instance, which has no plan below `bound`, starting from a plan that is known."""
-    built = build_model(part.instance)
-    built.model.add(built.objective >= bound)
-    if best is not None and best.values is not None:
-        known = part.narrowed(best.values)
-        if known is not None:
-            give_whole_hint(built, known)
-
-    def progress(value: float | None, low: float | None) -> None:
-        # A bound of the first search is one of few pools only.
-        how.on_progress(value, bound if patience is not None or low is None else max(low, bound))
-
-    return run(
-        built,
-        time_limit_s=min(how.time_limit_s, left()),
-        gap=how.gap,
-        workers=how.workers,
-        seed=how.seed,
-        log=how.log,
-        stop=how.stop,
-        on_progress=progress,
-        patience=PATIENCE if patience is None else patience,
-        known_bound=bound,
-    )
 
 
 def _joined(found: Found, best: Found | None, part: Part, bound: int, wall_s: float) -> Found:

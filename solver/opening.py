@@ -17,10 +17,11 @@ import numpy as np
 import polars as pl
 
 from catalogs.catalog import Catalog
+from solver.bounding.beyond import Extra
+from solver.bounding.restrict import Part
 from solver.candidates import Candidates, reduced
 from solver.candidates.merged import families, merged, only, together
 from solver.compare_plans import BOUGHT
-from solver.focus import Focused
 from solver.instance import Instance
 from solver.plan import Result, Status, StopReason
 from solver.scaling import Scaled, scale
@@ -28,7 +29,7 @@ from solver.search import Found, relative_gap
 
 MANY_BUILDS = 35_000
 """So many builds are not even compared with one another first, which takes longer than opening them."""
-MANY_LEFT = 5_000
+MANY_LEFT = 8_000
 """So many pools, after what others beat is out, are too many to be searched at once."""
 AT_ONCE = 10
 """Families that are opened in one step, those in use aside."""
@@ -42,7 +43,17 @@ LEAST_S = 5.0
 FEW_BUILDS = 200
 """So many open builds are searched beside the likely ones where time ran out."""
 
-Look = Callable[[Instance, float], Focused]
+
+@dataclass(frozen=True)
+class Looked:
+    """What a search found; where they are known the part in which every plan as good lies, and what pools cost beyond the bound."""
+
+    found: Found
+    part: Part | None = None
+    extra: Extra | None = None
+
+
+Look = Callable[[Instance, float], Looked]
 
 
 @dataclass(frozen=True)
@@ -176,7 +187,7 @@ def opened(found: Candidates, catalog: Catalog, look: Look, time_limit_s: float,
         held.open_up(used | near)
 
 
-def _wanted(scaled: Scaled, looked: Focused, held: _Families) -> tuple[set[str], set[str]]:
+def _wanted(scaled: Scaled, looked: Looked, held: _Families) -> tuple[set[str], set[str]]:
     """Merged builds that the plan uses (without a plan, the relaxation), and those near to paying."""
     keys = [p.key for p in scaled.instance.pools]
     shut = {o for o, key in enumerate(keys) if held.is_merged(key)}

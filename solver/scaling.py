@@ -121,7 +121,6 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
     replicas = _with_spares(replicas, pool_rows, services, lost)
     most = [n + spare_nodes(problem, n) for n in _most_nodes(pool_rows, replicas, options)]
     rates = fx_rates(catalog, problem.currency)
-    budget = problem.limits.budget
     sites, _ = site_frame(problem, catalog)
     gears = build_gear(GearContext(found, catalog, sites, dict(zip(index, most, strict=True))))
     gear = gears.options
@@ -145,19 +144,8 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         replicas=tuple(replicas),
         jobs=tuple(jobs),
         options=tuple(options),
-        sites=tuple(
-            Site(
-                s.name,
-                None if s.it_power is None else math.floor(s.it_power + 1e-6),
-                None if s.power is None else math.floor(s.power + 1e-6),
-            )
-            for s in problem.sites
-        ),
         quotas=_quotas(problem, pool_rows),
-        limit_power_w=None if problem.limits.power is None else math.floor(problem.limits.power + 1e-6),
-        limit_capex=None if budget.capex is None else cents_down(money_in(budget.capex, rates)),
-        limit_monthly=None if budget.monthly is None else cents_down(money_in(budget.monthly, rates)),
-        limit_total=None if budget.total is None else cents_down(money_in(budget.total, rates)),
+        **_limits(problem, rates),
         spot_share_ppm=math.floor(problem.policy.spot_share * 1_000_000 + 1e-6),
         objective=problem.objective,
         gear=tuple(scaled_gear(r, site_names, found.terms.stages) for r in gear.iter_rows(named=True)),
@@ -184,6 +172,27 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         _asked(services, found),
         gear,
     )
+
+
+def _limits(problem: Problem, rates: pl.DataFrame) -> dict[str, Any]:
+    """Fields of an instance that limit watts and money: whole watts and cents, rounded down."""
+
+    def least_w(limit: float | None) -> int | None:
+        return None if limit is None else math.floor(limit + 1e-6)
+
+    budget = problem.limits.budget
+    money = {"capex": budget.capex, "monthly": budget.monthly, "total": budget.total}
+    return {
+        "sites": tuple(Site(s.name, least_w(s.it_power), least_w(s.power)) for s in problem.sites),
+        "limit_power_w": least_w(problem.limits.power),
+        **{f"limit_{k}": None if x is None else cents_down(money_in(x, rates)) for k, x in money.items()},
+    }
+
+
+def with_limits(scaled: Scaled, problem: Problem, catalog: Catalog) -> Scaled:
+    """Integers of a problem as those of another one that differs in the amounts of its limits of watts and money alone."""
+    limits = _limits(problem, fx_rates(catalog, problem.currency))
+    return replace(scaled, instance=replace(scaled.instance, **limits))
 
 
 def _runs(problem: Problem, jobs: list[str]) -> tuple[Runs, ...]:

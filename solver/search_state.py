@@ -21,7 +21,11 @@ Progress = Callable[[float | None, float | None], None]
 
 @dataclass(frozen=True)
 class How:
-    """How to search: limits, threads, who is told, and what no plan is known to cost less than."""
+    """How to search: limits, threads, and who is told.
+
+    `work_limit` : limit in the solver's own unit (see `solver.search.run`), by which nothing depends on the clock.
+    `floor` : what no plan is known to cost less than.
+    """
 
     time_limit_s: float
     gap: float
@@ -30,6 +34,7 @@ class How:
     log: bool = False
     stop: threading.Event | None = None
     on_progress: Progress = lambda best, bound: None
+    work_limit: float | None = None
     floor: float = -math.inf
 
 

@@ -23,13 +23,12 @@ from solver.bounding.restrict import Part
 from solver.candidates import Candidates, build_candidates, reduced
 from solver.compare_plans import with_alternatives
 from solver.events import Event, OnEvent, SolveOptions
-from solver.focus import Focused, focused
+from solver.focus import focused
 from solver.hints import give_hint
 from solver.instance import Instance
-from solver.leaner import keeps_watts, limited_part, some_left_out, without_site_watts
 from solver.left_out import Limited, portfolio
 from solver.model import build_model, nearest_model, tie_break_model
-from solver.opening import Floor, many_builds, many_left, of_opened_builds, opened
+from solver.opening import Floor, Looked, many_builds, many_left, of_opened_builds, opened
 from solver.plan import Result, Status, StopReason
 from solver.priorities import Ranked, ranked
 from solver.scale_up import STEPS, grown, has_a_limit, largest
@@ -70,7 +69,6 @@ def solve(
     stop: threading.Event | None = None,
     user_measurements: pl.DataFrame | None = None,
     candidates: Candidates | None = None,
-    every_lean: bool = False,
 ) -> Result:
     """Find the best plan for a problem and prove how good it is.
 
@@ -78,8 +76,6 @@ def solve(
     ----------
     candidates : Candidates, optional
         Of this problem and catalogue, where the caller has compiled them already.
-    every_lean : bool
-        Take builds as candidates that could only pay by the watts of a site (see `solver.leaner`).
     stop : threading.Event, optional
         Set it to end the search; the best plan so far is returned with stop reason `interrupted`.
 
@@ -98,13 +94,13 @@ def solve(
     problem = loaded.problem
     time_limit = problem.time_limit if options.time_limit_s is None else options.time_limit_s
     gap = problem.gap if options.gap is None else options.gap
-    found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements, every_lean=every_lean)
+    found = candidates or build_candidates(problem, catalog, base_dir(loaded), user_measurements)
     floor: Floor | None = None
     begun = clock.now()
     small = None if many_builds(found) else reduced(found, within_watts=True)
     if small is None or many_left(small):
 
-        def least(instance: Instance, limit: float) -> Focused:
+        def least(instance: Instance, limit: float) -> Looked:
             # Plans of merged builds are none; their bounds hold for all.
             return _search(instance, None, limit, gap, options, stop, _bounds_only(tell), clock)
 
@@ -128,20 +124,11 @@ def solve(
     part: Part | None = None
     if ranks is None:
         left = time_limit - (clock.now() - begun)
-        # Builds that only a limit of watts could ask for are not all among the candidates of counted racks.
-        lean = not every_lean and some_left_out(problem, found)
-        whole = without_site_watts(scaled.instance) if lean else scaled.instance
-        outcome = _search(
-            whole, None, left, gap, options, stop, tell, clock, -math.inf if floor is None else floor.bound
-        )
+        lowest = -math.inf if floor is None else floor.bound
+        outcome = _search(scaled.instance, None, left, gap, options, stop, tell, clock, lowest)
         search, part = outcome.found, outcome.part
         if floor is not None:
             search = floor.holds_for(search, gap)
-        if lean:
-            if search.values is not None and not keeps_watts(scaled.instance, search, part):
-                rest = replace(options, time_limit_s=max(1.0, time_limit - (clock.now() - begun)))
-                return solve(loaded, catalog, rest, on_event, stop, user_measurements, every_lean=True)
-            part = limited_part(scaled.instance, part)
     else:
         search = ranks.found
     if search.values is None:
@@ -253,7 +240,7 @@ def _search(
     tell: OnEvent,
     clock: _Clock,
     floor: float = -math.inf,
-) -> Focused:
+) -> Looked:
     unit = 0.01 if instance.objective == "cost" else 1.0
     known: dict[str, float | None] = {"best": None, "bound": None}
 
@@ -265,14 +252,14 @@ def _search(
         relative = None if b is None or low is None or b == 0 else (b - low) / abs(b)
         tell(Event("incumbent" if kind == "incumbent" else "bound", clock.now(), b, low, relative))
 
-    how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress, floor)
+    how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress, floor=floor)
     if near is None and not instance.wishes:
         in_stages = staged(instance, how) if has_mixes(instance) else None
         if in_stages is not None:
-            return Focused(in_stages)
+            return Looked(in_stages)
         in_focus = focused(instance, how)
         if in_focus is not None:
-            return in_focus
+            return Looked(in_focus.found, in_focus.part, in_focus.extra)
     built = build_model(instance)
     spent = 0.0
     if near is not None:
@@ -302,7 +289,7 @@ def _search(
         on_progress=progress if instance.goal is None else None,
         known_bound=floor if math.isfinite(floor) else None,
     )
-    return Focused(found)
+    return Looked(found)
 
 
 def _beside(search: Found, time_limit: float) -> float:

@@ -109,3 +109,8 @@ def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | No
         ),
     )
     return Part(inst, small, kept, capacities, replicas, chosen)
+
+
+def part_of(part: Part, inner: Part) -> Part:
+    """A part of a part's instance as a part of the whole."""
+    return restricted(part.whole, [part.pools[o] for o in inner.pools], [part.options[q] for q in inner.options])

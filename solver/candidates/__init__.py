@@ -13,7 +13,7 @@ from catalogs.catalog import Catalog
 from catalogs.labels import COUNT_TOLERANCE
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName, Serve, Workload
 from solver.candidates.deploying import closed_to, open_to, operations_count, with_operations
-from solver.candidates.fabric_pools import IDLE_RDMA, spare_rdma, with_fabric
+from solver.candidates.fabric_pools import with_fabric
 from solver.candidates.jobs import batch_options, fixed_options, training_options
 from solver.candidates.likeness import kept_pools
 from solver.candidates.memo import Made, Memo, technical
@@ -80,8 +80,7 @@ def build_candidates(
     *,
     memo: Memo | None = None,
     every_state: bool = False,
-    every_lean: bool = False,
-    narrow: bool = False,
+    any_watts: bool = False,
 ) -> Candidates:
     """Compile a problem and a catalogue into candidates; nothing is reduced yet (see `reduced`).
 
@@ -91,11 +90,8 @@ def build_candidates(
         Features of earlier calls with the same catalogue but for its prices.
     every_state : bool
         Offer the power states of cards on own sites although nothing in the problem limits watts.
-    every_lean : bool
-        Offer builds that could only pay by the watts of a site, also where racks are counted (see `solver.leaner`).
-    narrow : bool
-        Leave out built servers with RDMA that no work spans, and lean ones with RDMA unless money asks for them: for questions
-        that solve many problems or look at other limits. What they say is exact on these candidates.
+    any_watts : bool
+        Offer builds that no site could power at all, too: for questions about looser limits of watts.
 
     Raises
     ------
@@ -107,7 +103,7 @@ def build_candidates(
     terms = money_terms(problem, periods, stages, calendar)
     rules = effective_rules(problem, catalog)
     tables = SpeedTables.of(catalog, user_measurements)
-    found = build_pools(problem, catalog, tables, every_state, every_lean, narrow)
+    found = build_pools(problem, catalog, tables, every_state, any_watts)
     sites, assumed = site_frame(problem, catalog)
     pools = with_watts(found.pools, with_tariff(sites, problem, catalog, calendar, periods), catalog, tables)
     pools = with_fabric(pools, problem, catalog)
@@ -140,13 +136,6 @@ def build_candidates(
         if mine.is_empty():
             unserved.append(work.name)
         dropped += [gone, closed_to(work, pools, problem)]
-    if narrow:
-        idle = spare_rdma(pools, *replicas, *options)
-        replicas, options = (
-            [f.join(idle, on=["work", "pool"], how="anti", maintain_order="left") for f in some]
-            for some in (replicas, options)
-        )
-        dropped.append(idle.select(item=pl.format("{} on {}", "work", "pool"), reason=pl.lit(IDLE_RDMA)))
     all_replicas = pl.concat(replicas, how="diagonal_relaxed").with_row_index("row") if replicas else pl.DataFrame()
     if not all_replicas.is_empty():
         all_replicas = replica_money(all_replicas, pools, found.capacity, problem, terms)

@@ -15,7 +15,6 @@ from solver.candidates.terms import trusted
 
 OVERSUBSCRIPTION = 2.0
 """Ratio that is offered beside a fabric that does not block."""
-IDLE_RDMA = "no work spans nodes there: the same server with plain NICs does"
 SWITCH_FIGURES = ("switch_ports", "switch_price_usd", "switch_power_w", "cable_price_usd")
 
 
@@ -80,24 +79,3 @@ def with_fabric(pools: pl.DataFrame, problem: Problem, catalog: Catalog) -> pl.D
     listed = pairs.sort("network", "network_b").group_by("network", maintain_order=True)
     outdone = listed.agg(outdoes=pl.col("network_b").str.join(";"))
     return pools.join(known.join(outdone, on="network", how="left"), on="network", how="left", maintain_order="left")
-
-
-def spare_rdma(pools: pl.DataFrame, *rows: pl.DataFrame) -> pl.DataFrame:
-    """Work and pool of rows that only differ from those of a sister pool in NICs that join nodes nobody joins.
-
-    RDMA is for work that spans nodes. A server that is built with such NICs and has none of it is left out for a work that
-    the same server does with plain ones, no smaller drives included. What that saves is not compared: a service could share the
-    switch that a job pays for. `solve` therefore keeps them; many plans of one problem are looked for without.
-    """
-    some = [f.select("work", "pool", "nodes") for f in rows if not f.is_empty()]
-    if not some:
-        return pl.DataFrame(schema={"work": pl.String, "pool": pl.String})
-    held = pl.concat(some, how="vertical_relaxed").group_by("work", "pool").agg(pl.col("nodes").max())
-    server = ["site", "offer", "power_limit_w"]
-    built = pools.filter(pl.col("network").is_not_null() & ~pl.col("complete").fill_null(False))
-    held = held.join(built.select("pool", "rdma", "nvme_tb", *server), on="pool", how="inner")
-    spans = (pl.col("nodes") > 1).any().over("pool")
-    idle = held.filter(pl.col("rdma") & ~spans)
-    sisters = held.filter(~pl.col("rdma")).select("work", *server, sister_tb="nvme_tb")
-    both = idle.join(sisters, on=["work", *server], how="inner", nulls_equal=True)
-    return both.filter(pl.col("sister_tb") >= pl.col("nvme_tb")).select("work", "pool").unique(maintain_order=True)

@@ -24,7 +24,7 @@ from solver.candidates.levels import requirement_levels
 from solver.candidates.rooms import room_reasons
 from solver.candidates.storage_needs import classes_of
 from solver.candidates.terms import allowed, has_tags, trusted
-from solver.candidates.watts import fits_more, largest_node_w, most_per_watt, watts_scarce
+from solver.candidates.watts import largest_node_w, most_per_watt, watts_scarce
 from solver.features.builds import server_builds, worth_keeping
 from solver.features.builds_reduce import unbeaten
 from solver.features.parts import HOST_NEEDS, KEY, LEVEL_SCHEMA, Parts
@@ -107,13 +107,11 @@ def bought_pools(
     catalog: Catalog,
     rates: pl.DataFrame,
     every_state: bool = False,
-    every_lean: bool = False,
-    narrow: bool = False,
+    any_watts: bool = False,
 ) -> Pools:
     """Servers that could be bought for own sites.
 
-    `every_state`: watts are counted beside money (fronts). `every_lean`: also those that `solver.leaner` speaks of.
-    `narrow`: lean builds with RDMA as money says alone.
+    `every_state`: watts are counted beside money (fronts). `any_watts`: also lean builds that no site could power at all.
     """
     if not problem.sites or "purchase" not in problem.billing_modes:
         return nothing()
@@ -121,9 +119,8 @@ def bought_pools(
     worth = most_per_watt(problem, catalog)
     scarce = every_state or watts_scarce(problem)
     builds, refused = server_builds(catalog_parts(catalog), levels, watt_usd=math.inf if scarce else worth)
-    counted = any(s.racks is not None or s.circuits for s in problem.sites) and problem.objective == "cost"
-    few = narrow or (counted and not (every_lean or every_state))
-    builds = _lean_where_it_tells(builds, problem, catalog, worth, few=few)
+    if not any_watts:
+        builds = _lean_where_it_tells(builds, problem, catalog, worth)
     # Levels that led to the very same machine are one pool.
     builds = builds.unique(["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True)
     builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
@@ -162,24 +159,17 @@ def bought_pools(
     )
 
 
-def _lean_where_it_tells(
-    builds: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float, *, few: bool
-) -> pl.DataFrame:
-    """Leave out lean builds, unless the watts saved are worth their price, where limits of watts cannot ask for them.
+def _lean_where_it_tells(builds: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float) -> pl.DataFrame:
+    """Leave out lean builds that no site could power, unless the watts saved are worth their price.
 
-    Nodes that no site could power anyhow matter only to what plans would be without the limit. `few`: nodes with RDMA are taken
-    as money and the room of a rack or circuit say; what that leaves to the watts of a site is looked at once there is a plan
-    (`solver.leaner`), or not at all where many plans are looked for.
+    No plan has such nodes; they matter only to what plans would be without the limit.
     """
     least_share = catalog.power_curves["cap_share"].min()
     assert isinstance(least_share, float)
     # The lowest power state that cards may have.
     least_w = pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * least_share
-    tells = (least_w.min().over(KEY) <= largest_node_w(problem)) & ~(pl.lit(few) & pl.col("has_rdma"))
-    lean = builds.filter(~tells).with_columns(fits=fits_more(problem, KEY))
-    paid = worth_keeping(lean, watt_usd)
-    roomy = lean.filter("fits").join(paid, on=[*KEY, "variant"], how="anti")
-    return pl.concat([builds.filter(tells), *(f.drop("fits") for f in (paid, roomy))])
+    tells = least_w.min().over(KEY) <= largest_node_w(problem)
+    return pl.concat([builds.filter(tells), worth_keeping(builds.filter(~tells), watt_usd)])
 
 
 def _without_beaten(

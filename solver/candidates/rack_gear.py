@@ -10,7 +10,7 @@ the bill say how everything can be put up.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -96,6 +96,10 @@ class Boxes:
             if tall >= -1e-9 and left >= -1e-9:
                 out.append((counts, self.slots(max(0.0, tall), max(0.0, left))))
         return out
+
+
+Filling = tuple[tuple[int, ...], int]
+"""Storage boxes by model, and slots beside them."""
 
 
 @dataclass(frozen=True)
@@ -199,17 +203,44 @@ def _types(kinds: Sequence[Kind], boxes: Boxes, watts: float, height: float | No
     for nodes in _counts(most):
         best: dict[tuple[int, ...], int] = {}
         seen: dict[tuple[int, ...], int] = {}
+        fitting = [k for k in kinds if fit(k) >= nodes]
+        left = 10**6 if height is None or not kinds else max(0.0, height - nodes * kinds[0].height)
+
+        def filled(at: int, nodes: int = nodes, left: float = left, some: list[Kind] = fitting) -> list[Filling]:
+            return boxes.fillings(left, watts - nodes * some[at].watts, few=few)
+
         # From the largest node on: one that is smaller only earns a type of its own if it leaves more room.
-        for kind in [k for k in kinds if fit(k) >= nodes][: None if boxes.small or boxes.models else 1]:
-            left = 10**6 if height is None else max(0.0, height - nodes * kind.height)
-            for counts, slots in boxes.fillings(left, watts - nodes * kind.watts, few=few):
+        for at, fillings in _changes(filled, len(fitting) if boxes.small or boxes.models else min(1, len(fitting))):
+            for counts, slots in fillings:
                 # As many as fit differs from kind to kind: counted as one.
                 like = tuple(min(n, 3) for n in counts)
                 most_types = MOST_TYPES if few or max(like, default=0) < 3 else 2
                 if slots > best.get(counts, -1) and seen.get(like, 0) < most_types:
-                    found.append(Type(nodes, kind.watts, slots, 1, counts))
+                    found.append(Type(nodes, fitting[at].watts, slots, 1, counts))
                     best[counts], seen[like] = slots, seen.get(like, 0) + 1
     return _useful(found)
+
+
+def _changes(filled: Callable[[int], list[Filling]], count: int) -> Iterator[tuple[int, list[Filling]]]:
+    """The first of `count` nodes, and every one that leaves other room than the one before; room only grows along them."""
+
+    def between(
+        low: int, at_low: list[Filling], high: int, at_high: list[Filling]
+    ) -> Iterator[tuple[int, list[Filling]]]:
+        if at_low == at_high:
+            return
+        if high - low == 1:
+            yield high, at_high
+            return
+        middle = (low + high) // 2
+        at_middle = filled(middle)
+        yield from between(low, at_low, middle, at_middle)
+        yield from between(middle, at_middle, high, at_high)
+
+    if count:
+        first, last = filled(0), filled(count - 1)
+        yield 0, first
+        yield from between(0, first, count - 1, last)
 
 
 def _useful(types: list[Type]) -> list[Type]:

@@ -11,7 +11,6 @@ from problems.schema import Problem
 from solver.candidates.frames import fx_rates
 from solver.candidates.money import held_money, money_terms, site_frame
 from solver.candidates.periods import load_calendar, load_periods, stages_of
-from solver.candidates.rack_gear import circuit_watts
 from solver.candidates.tariff import with_tariff
 from solver.candidates.terms import assumption
 
@@ -27,15 +26,6 @@ def watts_scarce(problem: Problem) -> bool:
         or any(s.power is not None or s.it_power is not None for s in problem.sites)
         or any(s.racks is not None or s.circuits for s in problem.sites)
     )
-
-
-def fits_more(problem: Problem, key: list[str]) -> pl.Expr:
-    """True for a build of which more fit a rack or a circuit than of any cheaper one with the same `key` (rows by price)."""
-    most = [s.racks.power for s in problem.sites if s.racks is not None and s.racks.power is not None]
-    most += [circuit_watts(c) for s in problem.sites for c in s.circuits]
-    fits = [(pl.lit(w) / pl.col("nameplate_w")).floor() for w in most]
-    more = [fit > fit.cum_max().shift(1).over(key) for fit in fits]
-    return pl.any_horizontal(pl.lit(False), *(m.fill_null(False) for m in more))
 
 
 def largest_node_w(problem: Problem) -> float:
@@ -55,7 +45,7 @@ def most_per_watt(problem: Problem, catalog: Catalog) -> float:
     """Dollars of purchase price that one watt of a server's nameplate can be worth over the horizon, at most [USD/W].
 
     Money is linear in a machine's price and watts, so the exchange rate follows from the bill of one dollar and of one watt.
-    Limits of watts are not looked at, nor racks and circuits (see `fits_more`).
+    Limits of watts are not looked at, nor racks and circuits.
     """
     calendar, stages = load_calendar(problem, catalog), stages_of(problem)
     periods = load_periods(problem, calendar, stages)

@@ -13,7 +13,7 @@ from solver.explaining.explain_fields import in_room, is_counted
 from solver.explaining.explain_points import LimitWorth, PriceMove
 from solver.instance import Instance
 from solver.left_out import in_unit, level_unit
-from solver.model import build_model
+from solver.model import PlanModel, build_model
 from solver.plan import LimitUse, Result, Status
 from solver.priorities import ranked
 from solver.scaling import Scaled, priorities, scale
@@ -55,25 +55,30 @@ class Solved:
 
     def objective_of(self, inst: Instance, upto: int | None = None) -> Found:
         """Best plan of a changed integer problem; `upto` bounds the objective."""
-        built = build_model(inst)
-        if upto is not None:
-            built.model.add(built.objective <= upto)
-        return self.study.search(built, stop=self.stop)
+
+        def build(part: Instance) -> PlanModel:
+            built = build_model(part)
+            if upto is not None:
+                built.model.add(built.objective <= upto)
+            return built
+
+        return self.study.least(inst, build, self.stop).found
 
 
 def solved(study: Study, stop: threading.Event) -> Solved | None:
     """Solve a study; None where a workload has no candidate or no plan was found."""
-    everything = study.compiled(study.loaded, study.catalog)
+    everything = study.compiled(study.loaded, study.catalog, any_watts=True)
     small = reduced(everything)
     if small.unserved and (not small.problem.weighed or len(small.unserved) == len(small.problem.workloads)):
         return None
     scaled, ranks = study.settled(scale(small, study.catalog), stop)
-    found = study.search(build_model(scaled.instance), stop=stop) if ranks is None else ranks.found
+    at = study.least(scaled.instance, stop=stop) if ranks is None else study.all_of(scaled.instance, ranks.found)
+    found = at.found
     if found.values is None:
         return None
     names = [s.name for s in study.loaded.problem.sites]
     binding = binding_limits(scaled.instance, names, found, replace(study.options, workers=1), stop, study.limit_s)
-    final = study.ties(scaled, found, stop)
+    final = study.ties(at, stop)
     result = study.answer(study.loaded, study.catalog, small, scaled, found, final, binding)
     return Solved(study, everything, small, scaled, found, result, stop)
 
@@ -111,10 +116,15 @@ def worth_of(at: Solved, use: LimitUse) -> LimitWorth | None:
     if not (money or watts) or base.get("more_value"):
         return LimitWorth.model_validate({**base, **none})
     # The next better plan is the one that needs least of this limit among all that cost less.
-    built = build_model(free)
-    built.model.add(built.objective <= best - 1)
-    built.model.minimize(usage(built.context, use.field, at.site_names))
-    least = at.study.search(built, stop=at.stop)
+
+    def sparing(part: Instance) -> PlanModel:
+        built = build_model(part)
+        built.model.add(built.objective <= best - 1)
+        asked = usage(built.context, use.field, at.site_names)
+        built.model.minimize(asked)
+        return PlanModel(built.context, asked)
+
+    least = at.study.least(free, sparing, at.stop).found
     if least.objective is None or least.status is not Status.OPTIMAL:
         return LimitWorth.model_validate({**base, **none})
     level = least.objective * per_unit(use.field)
@@ -214,7 +224,7 @@ def _rival(at: Solved, main: str | None) -> str | None:
     if small.unserved and not small.problem.weighed:
         return None
     scaled = at.with_floors(scale(small, at.study.catalog))
-    found = at.study.search(build_model(scaled.instance), stop=at.stop)
+    found = at.study.least(scaled.instance, stop=at.stop).found
     if found.values is None:
         return None
     return main_accelerator(at.study.answer(at.study.loaded, at.study.catalog, small, scaled, found))

@@ -11,7 +11,8 @@ from problems.load import LoadedProblem, load_text
 from solver.explain import Feasibility
 from solver.explaining.explain_fields import in_room, is_counted, is_load, load_field, value_text
 from solver.explaining.explain_points import Change, Relaxation
-from solver.model import build_model
+from solver.instance import Instance
+from solver.model import PlanModel, build_model
 from solver.plan import Status
 from solver.whatif.breaks import limit_text, per_unit, usage
 from solver.whatif.study import WHOLE, Study, number_at, values_at
@@ -96,9 +97,14 @@ def _least(here: Feasibility, path: str, later: Sequence[str]) -> float | None:
     inst = here.instance([path, *later])
     if inst is None:
         return None
-    built = build_model(replace(inst, objective="cost"))
-    built.model.minimize(usage(built.context, path, [s.name for s in here.problem.sites]))
-    found = here.study.search(built, stop=here.stop)
+
+    def build(part: Instance) -> PlanModel:
+        built = build_model(part)
+        use = usage(built.context, path, [s.name for s in here.problem.sites])
+        built.model.minimize(use)
+        return PlanModel(built.context, use)
+
+    found = here.study.least(replace(inst, objective="cost"), build, here.stop).found
     if found.objective is None:
         return None
     return found.objective * per_unit(path)

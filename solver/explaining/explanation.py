@@ -78,7 +78,7 @@ def explain(
 def _no_plan(study: Study, stop: threading.Event, tell: Tell) -> Explanation:
     """Conflict and ways out of a problem without a plan."""
     result = study.solve(stop=stop)
-    small = reduced(study.compiled(study.loaded, study.catalog))
+    small = reduced(study.compiled(study.loaded, study.catalog, any_watts=True))
     dropped: tuple[Dropped, ...] = dropped_of(small, small.unserved) if small.unserved else ()
     ask = Feasibility(study, stop)
     conflict = None

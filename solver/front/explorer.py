@@ -11,13 +11,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
+from solver.bounding.beyond import Build
+from solver.bounding.restrict import Part, part_of, restricted
 from solver.candidates import Candidates, build_candidates, reduced
-from solver.constraints import Expr, total
+from solver.constraints import total
 from solver.front.axes import NAMES, UNITS, expression, latencies_ms
 from solver.hints import fix, give_hint
+from solver.instance import Instance
 from solver.model import PlanModel, build_model
 from solver.objective import distinct_pools
 from solver.plan import Result, Status, StopReason
@@ -26,6 +30,8 @@ from solver.search import Found, Values
 from solver.solve import base_dir
 from solver.whatif.study import TIE_SHARE, Study
 
+BY_FRAME = frozenset({"latency", "risk"})
+"""Axes that are read from frames of the whole instance, not from a part of it."""
 Corner = tuple[int | None, ...]
 """Exclusive upper bounds on all axes but the first; None: no bound."""
 Tell = Callable[[int, int, str], None]
@@ -61,7 +67,6 @@ class Explorer:
             study.user_measurements,
             memo=study.memo,
             every_state="power" in axes or "carbon" in axes,
-            narrow=True,
         )
         self.everything: Candidates = everything
         self.small = reduced(everything, axes=self.axes, prune=prune)
@@ -82,20 +87,42 @@ class Explorer:
     def stopped(self) -> bool:
         return self.stop is not None and self.stop.is_set()
 
-    def _model(self, upper: dict[str, int], hint: Values | None) -> tuple[PlanModel, dict[str, Expr]]:
+    @cached_property
+    def whole(self) -> Part:
+        """All of the instance."""
         assert self.scaled is not None
-        built = build_model(self.scaled.instance)
-        terms = {axis: expression(built.context, axis, self.scaled) for axis in self.axes}
-        for axis, most in upper.items():
-            built.model.add(terms[axis] <= most)
+        return restricted(self.scaled.instance, range(len(self.scaled.instance.pools)))
+
+    def _build(self, wanted: Sequence[str], upper: dict[str, int]) -> Build:
+        """Makes the model of the instance or a part of it that has the sum of some axes small, and others bounded."""
+        scaled = self.scaled
+        assert scaled is not None
+
+        def build(inst: Instance) -> PlanModel:
+            built = build_model(inst)
+            terms = {axis: expression(built.context, axis, scaled) for axis in self.axes}
+            for axis, most in upper.items():
+                built.model.add(terms[axis] <= most)
+            objective = total(terms[a] for a in wanted)
+            built.model.minimize(objective)
+            return PlanModel(built.context, objective)
+
+        return build
+
+    def _least(
+        self, part: Part, wanted: Sequence[str], upper: dict[str, int], hint: Values | None
+    ) -> tuple[Found, Part]:
+        """Plan of a part with the least sum of some axes, and the part in which every plan as good lies."""
+        build = self._build(wanted, upper)
+        if BY_FRAME.isdisjoint(self.axes):
+            at = self.study.least(part.instance, build, self.stop)
+            found, less = at.found, part_of(part, at.part)
+            values = None if found.values is None else at.part.narrowed(found.values)
+            return replace(found, values=None if values is None else less.widened(values)), less
+        built = build(part.instance)
         if hint is not None:
             give_hint(built, hint)
-        return built, terms
-
-    def _least(self, wanted: Sequence[str], upper: dict[str, int], hint: Values | None) -> Found:
-        built, terms = self._model(upper, hint)
-        built.model.minimize(total(terms[a] for a in wanted))
-        return self.study.search(built, stop=self.stop)
+        return self.study.search(built, stop=self.stop), part
 
     def lowest(self, order: Sequence[Sequence[str]], upper: dict[str, int]) -> Spot | None:
         """Plan with the least sum of the first group of axes, of the second group at that, and so on; None without one.
@@ -104,41 +131,56 @@ class Explorer:
         """
         bounds = dict(upper)
         near = self._nearest(upper)
+        part = self.whole
         found: Found | None = None
         for group in order:
-            found = self._least(group, bounds, near)
+            found, part = self._least(part, group, bounds, near)
             if found.status is Status.INFEASIBLE:
                 return None
             if found.status is not Status.OPTIMAL or found.values is None or found.objective is None:
                 self.unproved += 1
                 return None
+            known = self._known(group, found.objective)
+            if known is not None:
+                return known
             near = found.values
             if len(group) == 1:
                 bounds[group[0]] = found.objective
             else:
-                bounds |= dict(zip(group, self._values(found.values, group), strict=True))
+                bounds |= dict(zip(group, self._values(part, found.values, group), strict=True))
         assert found is not None
         assert found.values is not None
-        at = tuple(self._values(found.values, self.axes))
-        tidy = self._tidied(dict(zip(self.axes, at, strict=True)), found)
+        at = tuple(self._values(part, found.values, self.axes))
+        tidy = self._tidied(part, dict(zip(self.axes, at, strict=True)), found)
         return Spot(
             at, replace(tidy, objective=at[0], bound=float(at[0]), status=Status.OPTIMAL, stop_reason=StopReason.PROVED)
         )
 
-    def _tidied(self, at: dict[str, int], found: Found) -> Found:
+    def _known(self, group: Sequence[str], least: int) -> Spot | None:
+        """The known point with this value: of two axes one says which point it is."""
+        if len(self.axes) != 2 or len(group) != 1:
+            return None
+        n = self.axes.index(group[0])
+        return next((s for s in self.spots if s.at[n] == least), None)
+
+    def _tidied(self, part: Part, at: dict[str, int], found: Found) -> Found:
         """Among the plans at a point the one with the fewest pools."""
-        built, _ = self._model(at, found.values)
+        built = self._build((), at)(part.instance)
+        known = None if found.values is None else part.narrowed(found.values)
+        if known is not None:
+            give_hint(built, known)
         built.model.minimize(distinct_pools(built.context))
         again = self.study.search(built, TIE_SHARE, self.stop)
-        return again if again.values is not None else found
+        return found if again.values is None else replace(again, values=part.widened(again.values))
 
-    def _values(self, values: Values, axes: Sequence[str]) -> list[int]:
+    def _values(self, part: Part, values: Values, axes: Sequence[str]) -> list[int]:
         """Values of axes at a plan, read by fixing it: the least that the model allows for it."""
         out = []
+        known = part.narrowed(values)
+        assert known is not None, "a plan lies in the part it was found in"
         for axis in axes:
-            built, terms = self._model({}, None)
-            fix(built, values)
-            built.model.minimize(terms[axis])
+            built = self._build((axis,), {})(part.instance)
+            fix(built, known)
             found = self.study.search(built)
             assert found.objective is not None, "a plan that was found is feasible"
             out.append(found.objective)

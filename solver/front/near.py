@@ -16,7 +16,6 @@ from solver.candidates import Candidates, reduced
 from solver.candidates.exclude import Thing, excluding
 from solver.front.front_points import Near
 from solver.front.scoring import figures_of
-from solver.model import build_model
 from solver.plan import Result
 from solver.scaling import scale
 from solver.whatif.study import Study
@@ -74,10 +73,11 @@ def near_plans(
             continue
         scaled = scale(small, catalog)
         scaled = replace(scaled, instance=replace(scaled.instance, floors=floors))
-        found = study.search(build_model(scaled.instance), stop=stop)
+        at = study.least(scaled.instance, stop=stop)
+        found = at.found
         if found.values is None or found.objective is None:
             continue
-        final = study.ties(scaled, found, stop)
+        final = study.ties(at, stop)
         result = study.answer(loaded, catalog, small, scaled, found, final)
         values = found.values if final is None or final.values is None else final.values
         if result.objective is None or result.objective > limit + 1e-12 * abs(limit) + 1e-9:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from solver.binding import limits_of
-from solver.candidates import reduced
 from solver.constraints import Context, Expr, money, site_watts, total
 from solver.instance import Instance
-from solver.model import build_model
+from solver.model import PlanModel, build_model
 from solver.plan import Result, Status
-from solver.scaling import Scaled, scale
+from solver.scaling import Scaled
 from solver.whatif.implied import CEILING, is_limit, used
 from solver.whatif.study import Study, number_at
 from solver.whatif.sweep_points import BreakPoint, plan_text, signature
@@ -88,17 +87,22 @@ class Breaks:
             None where no plan exists whatever the limit.
         """
         loaded, catalog = self.study.at(scenario)
-        small = reduced(self.study.compiled(loaded, catalog), axes=("power",))
-        if small.unserved and not loaded.problem.weighed:
+        _, scaled = self.study.integers(loaded, catalog, axes=("power",))
+        if scaled is None:
             return None, True
         names = [s.name for s in loaded.problem.sites]
-        free = without(self.study.settled(scale(small, catalog), self.stop)[0], field, names).instance
+        free = without(self.study.settled(scaled, self.stop)[0], field, names).instance
+
+        def build(inst: Instance) -> PlanModel:
+            built = build_model(inst)
+            if at_cost is not None:
+                built.model.add(built.objective <= at_cost)
+            use = usage(built.context, field, names)
+            built.model.minimize(use)
+            return PlanModel(built.context, use)
+
         part = None if at_cost is None else self.study.part(free, at_cost)
-        built = build_model(free if part is None else part.instance)
-        if at_cost is not None:
-            built.model.add(built.objective <= at_cost)
-        built.model.minimize(usage(built.context, field, names))
-        found = self.study.search(built, stop=self.stop)
+        found = self.study.least(free if part is None else part.instance, build, self.stop).found
         return found.objective, found.status in (Status.OPTIMAL, Status.INFEASIBLE)
 
     def between(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -20,26 +21,30 @@ from catalogs.catalog import Catalog
 from problems.load import LoadedProblem, load_text
 from problems.paths import split_path
 from solver.assemble import Answer, assemble, inputs_of, no_plan
-from solver.bounding.beyond import promising
-from solver.bounding.restrict import Part
+from solver.bounding.beyond import Build, promising
+from solver.bounding.restrict import Part, restricted
 from solver.candidates import Candidates, Memo, build_candidates, reduced
 from solver.events import SolveOptions
+from solver.focus import MANY_POOLS, Focused, focused
+from solver.hints import give_hint
 from solver.instance import Instance
 from solver.left_out import kept_portfolio
 from solver.model import PlanModel, build_model, tie_break_model
 from solver.plan import Result, Status
 from solver.priorities import Ranked, ranked
-from solver.scaling import Scaled, scale
+from solver.scaling import Scaled, scale, with_limits
 from solver.search import Found, run
+from solver.search_state import How
 from solver.solve import base_dir, solve
 from solver.whatif.price_factors import with_factors
+from solver.whatif.shared import Shared
 from solver.whatif.vary import PRICES, Amount, BadRequest, Scenario
 
 WALL_BACKSTOP = 20.0
 """Wall seconds allowed per unit of deterministic time, against a machine that stands still."""
 TIE_SHARE = 0.25
-MANY_POOLS = 60
-"""From so many pools on, those that no plan as good can use are left out before a search for such plans."""
+MOST_READ = 256
+"""Scenarios whose problem is kept."""
 WHOLE = (".users.total", ".requests", ".tokens", ".count", ".nodes", ".sequence", ".isl", ".osl", ".context", ".max")
 """Fields that take whole numbers only."""
 
@@ -56,7 +61,7 @@ class Study:
     memo: Memo = field(default_factory=Memo)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "memo": None}
+        return {k: v for k, v in self.__dict__.items() if k not in ("shared", "read")} | {"memo": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -71,6 +76,16 @@ class Study:
     def limit_s(self) -> float:
         """Deterministic limit of one search."""
         return self.loaded.problem.time_limit if self.time_limit_s is None else self.time_limit_s
+
+    @cached_property
+    def shared(self) -> Shared:
+        """What points of this study share; each process keeps its own."""
+        return Shared(self.loaded.problem)
+
+    @cached_property
+    def read(self) -> dict[Scenario, tuple[LoadedProblem, Catalog]]:
+        """Scenarios that were read lately."""
+        return {}
 
     @cached_property
     def sha256(self) -> str:
@@ -92,6 +107,13 @@ class Study:
         BadRequest
             For a factor on something that is no single number, or a price selector without a match.
         """
+        if scenario not in self.read:
+            if len(self.read) >= MOST_READ:
+                self.read.clear()
+            self.read[scenario] = self._at(scenario)
+        return self.read[scenario]
+
+    def _at(self, scenario: Scenario) -> tuple[LoadedProblem, Catalog]:
         texts = [f"{path}={value}" for path, value in scenario.settings]
         for path, factor in scenario.factors:
             texts += [f"{p}={v}" for p, v in multiplied(self.loaded, path, Decimal(factor))]
@@ -103,11 +125,38 @@ class Study:
         problem, catalog = with_factors(loaded.problem, self.catalog, factors)
         return replace(loaded, problem=problem), catalog
 
-    def compiled(self, loaded: LoadedProblem, catalog: Catalog) -> Candidates:
-        """All candidates, features taken from the memo where they did not change."""
+    def compiled(self, loaded: LoadedProblem, catalog: Catalog, *, any_watts: bool = False) -> Candidates:
+        """All candidates, features taken from the memo where they did not change; `any_watts` as in `build_candidates`."""
         return build_candidates(
-            loaded.problem, catalog, base_dir(loaded), self.user_measurements, memo=self.memo, narrow=True
+            loaded.problem, catalog, base_dir(loaded), self.user_measurements, memo=self.memo, any_watts=any_watts
         )
+
+    def integers(
+        self, loaded: LoadedProblem, catalog: Catalog, axes: Sequence[str] = ()
+    ) -> tuple[Candidates, Scaled | None]:
+        """Reduced candidates and integers, shared by problems that differ from the study's in amounts of limits alone.
+
+        Parameters
+        ----------
+        axes : sequence of str
+            What is asked about beside the objective (see `solver.candidates.reduced`); then limits may be lifted, too.
+
+        Returns
+        -------
+        small, scaled
+            No integers where workloads have no candidate.
+        """
+        key = self.shared.key(loaded.problem, axes) if catalog is self.catalog else None
+        found = None if key is None else self.shared.get(key, loaded.problem)
+        if found is None:
+            alone = key is None and not axes
+            small = reduced(self.compiled(loaded, catalog, any_watts=not alone), axes=axes, within_watts=alone)
+            if small.unserved and (not small.problem.weighed or len(small.unserved) == len(small.problem.workloads)):
+                return small, None
+            found = small, scale(small, catalog)
+            if key is not None:
+                self.shared.put(key, found)
+        return found[0], with_limits(found[1], loaded.problem, catalog)
 
     def search(self, built: PlanModel, share: float = 1.0, stop: threading.Event | None = None) -> Found:
         """Search one model under the study's limits."""
@@ -121,6 +170,19 @@ class Study:
             deterministic_limit=share * self.limit_s,
         )
 
+    def least(self, instance: Instance, build: Build = build_model, stop: threading.Event | None = None) -> Focused:
+        """Minimise an instance as `build` has it: on few of many pools first, then on what could beat that (`solver.focus`)."""
+        wall_s = WALL_BACKSTOP * self.limit_s
+        how = How(wall_s, 0.0, 1, self.seed, stop=stop, work_limit=self.limit_s)
+        found = focused(instance, how, build)
+        if found is not None:
+            return found
+        return self.all_of(instance, self.search(build(instance), stop=stop))
+
+    def all_of(self, instance: Instance, found: Found) -> Focused:
+        """What was found, and all of the instance as the part that holds every plan as good."""
+        return Focused(found, restricted(instance, range(len(instance.pools))))
+
     def solve(self, scenario: Scenario = Scenario(), stop: threading.Event | None = None) -> Result:
         """Best plan of a scenario, ties broken; without binding limits, runner-up or timings."""
         loaded, catalog = self.at(scenario)
@@ -131,12 +193,11 @@ class Study:
         if loaded.problem.objective == "scale" or loaded.problem.weighed:
             result = solve(loaded, catalog, self.options, None, stop, self.user_measurements)
             return result.model_copy(update={"search": None, "runner_up": None})
-        small = reduced(self.compiled(loaded, catalog), within_watts=True)
-        if small.unserved:
+        small, scaled = self.integers(loaded, catalog)
+        if scaled is None:
             return no_plan(loaded, catalog, small, self.options, 0.0).model_copy(update={"search": None})
-        scaled = scale(small, catalog)
-        found = self.search(build_model(scaled.instance), stop=stop)
-        return self.answer(loaded, catalog, small, scaled, found, self.ties(scaled, found, stop))
+        at = self.least(scaled.instance, stop=stop)
+        return self.answer(loaded, catalog, small, scaled, at.found, self.ties(at, stop))
 
     def settled(self, scaled: Scaled, stop: threading.Event | None = None) -> tuple[Scaled, Ranked | None]:
         """Where workloads are weighed: the integers with the largest value of each priority as a floor, and the search."""
@@ -145,17 +206,17 @@ class Study:
         ranks = ranked(scaled.instance, lambda inst, near, share: self.search(build_model(inst), share, stop))
         return replace(scaled, instance=ranks.instance), ranks
 
-    def ties(self, scaled: Scaled, found: Found, stop: threading.Event | None = None) -> Found | None:
+    def ties(self, at: Focused, stop: threading.Event | None = None) -> Found | None:
         """Among equally good plans the one with the fewest pools, then the least power; only after proof."""
-        if found.status is not Status.OPTIMAL or found.objective is None or (stop is not None and stop.is_set()):
+        best = at.found.objective
+        if at.found.status is not Status.OPTIMAL or best is None or (stop is not None and stop.is_set()):
             return None
-        part = self.part(scaled.instance, found.objective)
-        again = self.search(
-            tie_break_model(part.instance if part else scaled.instance, found.objective), TIE_SHARE, stop
-        )
-        if again.values is None:
-            return None
-        return again if part is None else replace(again, values=part.widened(again.values))
+        built = tie_break_model(at.part.instance, best)
+        known = None if at.found.values is None else at.part.narrowed(at.found.values)
+        if known is not None:
+            give_hint(built, known)
+        again = self.search(built, TIE_SHARE, stop)
+        return None if again.values is None else replace(again, values=at.part.widened(again.values))
 
     def part(self, instance: Instance, most: int) -> Part | None:
         """The part of a large instance in which every plan of an objective up to `most` lies; None: all of it."""
