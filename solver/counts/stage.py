@@ -17,7 +17,7 @@ COMMIT_SHARE, COUNTS_SHARE = 0.7, 0.96
 EXTRA_POOLS = 4
 """Pools beside those that the relaxation uses, and as many again, among which better plans are looked for."""
 SMALL_COUNTS = 1_500
-"""With so many counts of replicas and fewer the whole model over counts is searched from the start."""
+"""With so many counts of replicas and fewer the whole model over counts is searched from the start, beside neighbourhoods."""
 
 
 def trimmed_start(state: State, lin: Linear, relaxed: Relaxed) -> None:
@@ -30,7 +30,7 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
     """Better plans over whole counts, and a bound beside the last of them."""
     if state.values is None or state.objective is None:
         return
-    threads = state.how.workers or 2
+    threads = max(1, state.how.workers or 2)
     each = len(state.inst.services) * len(state.inst.periods)
     # Where the whole is small HiGHS has something to say of it soon; else few pools and plans come first.
     small = len(usable_pools(state, relaxed)) * each <= SMALL_COUNTS
@@ -44,6 +44,7 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
         left=state.left,
         over=state.over,
         on_better=state.take,
+        small=small,
     )
     faults: list[BaseException] = []
 
@@ -61,6 +62,7 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
                 over=state.over,
                 on_bound=state.raise_bound,
                 on_better=state.take,
+                small=small,
             )
         except BaseException as fault:  # handed on below
             faults.append(fault)
@@ -68,9 +70,10 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
     beside = threading.Thread(target=bound, daemon=True)
     if small:
         beside.start()
-    search.commitments(max(1, threads - small), lambda: state.left(COMMIT_SHARE))
-    if not small and not state.over():
-        beside.start()
+    else:
+        search.commitments(threads, lambda: state.left(COMMIT_SHARE))
+        if not state.over():
+            beside.start()
     if not state.over():
         share, several = COUNTS_SHARE, max(1, threads - 1)
         search.neighbours(several, lambda: state.left(share), seed=state.how.seed, step=state.step)
