@@ -132,8 +132,8 @@ class Program:
         return Answer(values, objective, bound, closed)
 
     def _solved(self, parameters: mathopt.SolveParameters, extra: mathopt.ModelSolveParameters) -> mathopt.SolveResult:
-        """SCIP settles small programs several times as fast as HiGHS; what its interface cannot report goes to HiGHS."""
-        if self._counts.small:
+        """SCIP settles small programs of all periods sooner than HiGHS; what its interface cannot report goes to HiGHS."""
+        if self._counts.small and self._period is None:
             try:
                 return mathopt.solve(self._model, mathopt.SolverType.GSCIP, params=parameters, model_params=extra)
             except (AttributeError, RuntimeError, ValueError):

@@ -17,7 +17,7 @@ COMMIT_SHARE, COUNTS_SHARE = 0.7, 0.96
 EXTRA_POOLS = 4
 """Pools beside those that the relaxation uses, and as many again, among which better plans are looked for."""
 SMALL_COUNTS = 1_500
-"""With so many counts of replicas and fewer the whole model over counts is searched from the start, beside neighbourhoods."""
+"""With so many counts of replicas and fewer the whole model over counts is searched from the start."""
 
 
 def trimmed_start(state: State, lin: Linear, relaxed: Relaxed) -> None:
@@ -70,13 +70,12 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
     beside = threading.Thread(target=bound, daemon=True)
     if small:
         beside.start()
-    else:
-        search.commitments(threads, lambda: state.left(COMMIT_SHARE))
-        if not state.over():
-            beside.start()
+    search.commitments(max(1, threads - small), lambda: state.left(COMMIT_SHARE))
+    if not small and not state.over():
+        beside.start()
     if not state.over():
-        share, several = COUNTS_SHARE, max(1, threads - 1)
-        search.neighbours(several, lambda: state.left(share), seed=state.how.seed, step=state.step)
+        several = max(1, threads - 1)
+        search.neighbours(several, lambda: state.left(COUNTS_SHARE), seed=state.how.seed, step=state.step)
     if beside.is_alive():
         beside.join()
     if faults:
