@@ -66,7 +66,7 @@ def test_rows_of_least_costs_cut_off_no_optimum(seed: int) -> None:
 
 def test_stages_with_rows_of_least_costs_give_bounds_below_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solver.staged.SMALL_COUNTED", 0)
-    inst = small_portfolio(2, 2, 20, 4)
+    inst = small_portfolio(2, 2, 5, 2)
     found = staged(inst, How(8.0, 0.0, 2, 1))
     assert found is not None
     assert found.bound is not None
