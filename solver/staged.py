@@ -44,6 +44,8 @@ FEW_COLUMNS = 60
 """With so many columns of nodes and fewer among the few pools the tree is what proves, and gets nearly all the time."""
 SMALL_LOADS = 2_000
 """So many loads and fewer CP-SAT takes at once, without neighbourhoods."""
+SMALL_COUNTED = 400
+"""With so many loads and fewer there is nothing to be won by searching counts alone."""
 LARGEST_LOADS = 40_000
 """With more loads no model of all that is left is built: neighbourhoods go on to the end."""
 FEW_POOLS = 30
@@ -70,7 +72,7 @@ def _staged(inst: Instance, how: How, started: float) -> Found | None:
     relaxed = relax(lin, state.left(RELAX_SHARE), state.raise_bound, state.stopped)
     state.cuts = relaxed.cuts
     if relaxed.priced is not None and not state.over():
-        if len(inst.periods) > 1 and countable(inst) and len(lin.load_kind) > SMALL_LOADS:
+        if len(inst.periods) > 1 and countable(inst) and len(lin.load_kind) > SMALL_COUNTED:
             trimmed_start(state, lin, relaxed)
             if state.values is None:
                 _rounded(state, lin, relaxed)

@@ -28,7 +28,10 @@ def countable(inst: Instance) -> bool:
 
 
 class CountsModel:
-    """A model over counts, and the rows it has so far. Every plan of the instance is a point of it; not every point a plan."""
+    """A model over counts, and the rows it has so far. Every plan of the instance is a point of it; not every point a plan.
+
+    `small` : of the solvers the one that proves small programs soonest is taken.
+    """
 
     def __init__(self, inst: Instance, cover: Cover) -> None:
         self.inst = inst
@@ -36,6 +39,7 @@ class CountsModel:
         self.built: PlanModel = build_model(_projected(inst, cover))
         self.rows = [0] * len(inst.services)
         self.lock = threading.Lock()
+        self.small = False
         goal = self.built.model.proto.objective
         self.cost: dict[int, int] = {}
         for v, c in zip(goal.vars, goal.coeffs, strict=True):
@@ -62,19 +66,22 @@ class CountsModel:
     def grow(self) -> int:
         """Add the rows of all weights that are new; gives their number."""
         added = 0
-        var = self.built.context.variables.replicas
         for w in self.cover.works:
-            kinds = self.cover.kinds[w].tolist()
             for y in self.cover.weights[w][self.rows[w] :]:
                 for p in range(len(self.inst.periods)):
                     done = self.cover.row(w, y, p)
                     if done is not None:
-                        whole = np.ceil(done * UNIT * (1 + ROUND)).astype(int).tolist()
-                        terms = [n * var[k, p] for n, k in zip(whole, kinds, strict=True) if n]
-                        self.model.add(total(terms) >= UNIT)
+                        self.demand(w, p, done)
                         added += 1
             self.rows[w] = len(self.cover.weights[w])
         return added
+
+    def demand(self, w: int, period: int, parts: Floats) -> None:
+        """Add a row: a service's replicas in a period do all that it asks for, one of each of its kinds so great a part of it."""
+        var = self.built.context.variables.replicas
+        whole = np.ceil(np.minimum(1.0, parts) * UNIT * (1 + ROUND)).astype(int)
+        terms = zip(np.minimum(whole, UNIT).tolist(), self.cover.kinds[w].tolist(), strict=True)
+        self.model.add(total(n * var[k, period] for n, k in terms if n) >= UNIT)
 
     def broken(self, replicas: Mapping[tuple[int, int], float], slack: float = 1e-9) -> int:
         """Find rows that counts of replicas break, and keep their weights; gives how many services and periods broke one."""

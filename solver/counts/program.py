@@ -121,7 +121,7 @@ class Program:
         if hint is not None:
             known = {self._columns[v]: float(x) for v, x in hint.items() if v in self._columns}
             extra = mathopt.ModelSolveParameters(solution_hints=[mathopt.SolutionHint(variable_values=known)])
-        result = mathopt.solve(self._model, mathopt.SolverType.HIGHS, params=parameters, model_params=extra)
+        result = self._solved(parameters, extra)
         bound = result.termination.objective_bounds.dual_bound * self._scale + self._offset
         closed = result.termination.reason in ENDED
         if not result.has_primal_feasible_solution():
@@ -130,6 +130,16 @@ class Program:
         values = {v: float(round(x)) for v, x in found}
         objective = sum(c * values[v] for v, c in self._cost.items()) + self._offset
         return Answer(values, objective, bound, closed)
+
+    def _solved(self, parameters: mathopt.SolveParameters, extra: mathopt.ModelSolveParameters) -> mathopt.SolveResult:
+        """SCIP settles small programs of all periods sooner than HiGHS; what its interface cannot report goes to HiGHS."""
+        if self._counts.small and self._period is None:
+            try:
+                return mathopt.solve(self._model, mathopt.SolverType.GSCIP, params=parameters, model_params=extra)
+            except (AttributeError, RuntimeError, ValueError):
+                # E.g. a point found within tolerance of a cutoff that nothing meets: an error, not a result.
+                pass
+        return mathopt.solve(self._model, mathopt.SolverType.HIGHS, params=parameters, model_params=extra)
 
     def relaxed(self, time_limit_s: float) -> Answer:
         """Optimum of the relaxation, with no bound where there is none in time."""

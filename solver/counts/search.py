@@ -14,6 +14,7 @@ from solver.bounding.restrict import Part, restricted
 from solver.bounding.route import balanced
 from solver.counts.commitments import Commitments
 from solver.counts.cover import Cover
+from solver.counts.hull import Hull
 from solver.counts.model import CountsModel
 from solver.counts.neighbours import Neighbours
 from solver.counts.program import Program
@@ -32,6 +33,9 @@ LARGEST = 6_000
 """With more columns HiGHS does not get beyond the root of the whole in a useful time."""
 SURE = 1e-6
 """A bound in floating point is taken so much lower (relative)."""
+
+HULL_SHARE = 0.4
+"""Share of the time of a bound in which rows of least costs are looked for."""
 
 Take = Callable[[int, Values], None]
 
@@ -58,6 +62,7 @@ class CountSearch:
         left: Callable[[], float],
         over: Callable[[], bool],
         on_better: Take,
+        small: bool = False,
     ) -> None:
         self._part = restricted(inst, pools)
         known = self._part.narrowed(values)
@@ -65,6 +70,7 @@ class CountSearch:
             raise ValueError("the plan uses a pool that is left out")
         self._over, self._on_better = over, on_better
         self._counts = _model(self._part, lin, relaxed, left)
+        self._counts.small = small
         self._exact = build_model(self._part.instance)
         self._best = self._counts.solution(known)
         self._relaxed = _committed(self._part, lin, relaxed)
@@ -96,13 +102,16 @@ def bound_counts(
     over: Callable[[], bool],
     on_bound: Callable[[float], None],
     on_better: Take,
+    small: bool = False,
 ) -> None:
-    """Bound what plans on some pools cost, by HiGHS on the whole model over counts; its points may be better plans.
+    """Bound what plans on some pools cost, by branch and bound on the whole model over counts; its points may be better plans.
 
     Parameters
     ----------
     pools
         All that a plan better than `values` could use.
+    small
+        Rows of least costs come first, and SCIP searches in place of HiGHS.
     """
     part = restricted(inst, pools)
     columns = len(part.instance.replicas) * len(inst.periods)
@@ -110,6 +119,10 @@ def bound_counts(
     if known is None or columns > LARGEST:
         return
     counts = _model(part, lin, relaxed, left)
+    counts.small = small
+    if small:
+        whole_s = left()
+        Hull(counts, 1).run(lambda: left() - (1 - HULL_SHARE) * whole_s, over)
     program = Program(counts)
     hint: dict[int, float] | None = {v: float(x) for v, x in enumerate(counts.solution(known))}
     while left() > 0.2 and not over():

@@ -30,7 +30,7 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
     """Better plans over whole counts, and a bound beside the last of them."""
     if state.values is None or state.objective is None:
         return
-    threads = state.how.workers or 2
+    threads = max(1, state.how.workers or 2)
     each = len(state.inst.services) * len(state.inst.periods)
     # Where the whole is small HiGHS has something to say of it soon; else few pools and plans come first.
     small = len(usable_pools(state, relaxed)) * each <= SMALL_COUNTS
@@ -44,6 +44,7 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
         left=state.left,
         over=state.over,
         on_better=state.take,
+        small=small,
     )
     faults: list[BaseException] = []
 
@@ -61,6 +62,7 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
                 over=state.over,
                 on_bound=state.raise_bound,
                 on_better=state.take,
+                small=small,
             )
         except BaseException as fault:  # handed on below
             faults.append(fault)
@@ -72,8 +74,8 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
     if not small and not state.over():
         beside.start()
     if not state.over():
-        share, several = COUNTS_SHARE, max(1, threads - 1)
-        search.neighbours(several, lambda: state.left(share), seed=state.how.seed, step=state.step)
+        several = max(1, threads - 1)
+        search.neighbours(several, lambda: state.left(COUNTS_SHARE), seed=state.how.seed, step=state.step)
     if beside.is_alive():
         beside.join()
     if faults:

@@ -21,31 +21,13 @@ from solver.counts.search import CountSearch, bound_counts
 from solver.counts.start import held_for, trimmed
 from solver.counts.unbeaten import unbeaten
 from solver.fixed_values import objective_of
-from solver.instance import Capacity, Instance
+from solver.instance import Capacity
 from solver.model import build_model
-from solver.plan import Status
 from solver.search import run
 from solver.search_state import How
 from solver.staged import staged
 from tests.bench.portfolios import portfolio
-
-
-def _small(works: int, periods: int, offers: int, seed: int) -> Instance:
-    """A portfolio of two request sizes, a quarter of which is wanted: CP-SAT proves it within a second or two."""
-    inst = portfolio(works, periods, offers, seed)
-    services = tuple(replace(s, demand=s.demand[:2]) for s in inst.services)
-    return replace(
-        inst,
-        services=services,
-        replicas=tuple(replace(r, rate=tuple(4 * x for x in r.rate[:2])) for r in inst.replicas),
-    )
-
-
-def _optimum(inst: Instance) -> int:
-    found = run(build_model(inst), time_limit_s=60.0, gap=0.0, workers=2, seed=1, patience=1.0)
-    assert found.status is Status.OPTIMAL
-    assert found.objective is not None
-    return found.objective
+from tests.solver.small_portfolios import optimum, small_portfolio
 
 
 @settings(max_examples=40, deadline=None)
@@ -94,8 +76,8 @@ def test_every_plan_keeps_every_row(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_pools_that_are_beaten_change_no_optimum(seed: int) -> None:
-    inst = _small(1, 2, 9, seed)
+def test_pools_that_are_beaten_change_nooptimum(seed: int) -> None:
+    inst = small_portfolio(1, 2, 9, seed)
     # Two pools the same, and one as good as two nodes of another.
     twin = replace(inst, pools=(*inst.pools, inst.pools[0]))
     twin = replace(
@@ -108,7 +90,7 @@ def test_pools_that_are_beaten_change_no_optimum(seed: int) -> None:
     assert not {0, 9} <= set(kept)
     from solver.bounding.restrict import restricted
 
-    assert _optimum(restricted(twin, kept).instance) == _optimum(inst)
+    assert optimum(restricted(twin, kept).instance) == optimum(inst)
 
 
 def test_pools_matter_in_more_than_money() -> None:
@@ -140,9 +122,9 @@ def test_a_commitment_of_some_stages_stands_in_for_no_longer_one() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_search_over_counts_finds_the_optimum_of_small_portfolios(seed: int) -> None:
-    inst = _small(2, 2, 5, seed)
+    inst = small_portfolio(2, 2, 5, seed)
     assert countable(inst)
-    best = _optimum(inst)
+    best = optimum(inst)
     lin = linear(inst)
     assert lin is not None
     relaxed = relax(lin, 10.0, lambda bound: None, lambda: False)
