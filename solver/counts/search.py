@@ -34,6 +34,8 @@ LARGEST = 6_000
 SURE = 1e-6
 """A bound in floating point is taken so much lower (relative)."""
 
+FIRST_SHARE = 0.6
+"""Share of that time for the first search: its point may break rows that are not there yet, and is no plan then."""
 HULL_SHARE = 0.4
 """Share of the time of a bound in which rows of least costs are looked for."""
 
@@ -125,8 +127,10 @@ def bound_counts(
         Hull(counts, 1).run(lambda: left() - (1 - HULL_SHARE) * whole_s, over)
     program = Program(counts)
     hint: dict[int, float] | None = {v: float(x) for v, x in enumerate(counts.solution(known))}
+    share = FIRST_SHARE
     while left() > 0.2 and not over():
-        answer = program.solve(left(), gap=SURE, hint=hint)
+        answer = program.solve(share * left(), gap=SURE, hint=hint)
+        share = 1.0
         on_bound(answer.bound - SURE * abs(answer.bound))
         if answer.values is None:
             return
