@@ -44,6 +44,8 @@ OPEN_SHARE = 0.5
 """Share of the time limit in which builds are opened, where there are many."""
 TIE_SHARE = 0.25
 """Share of the time limit, on top of it, that the tie-break and the runner-up search may each take."""
+TIE_POOLS = 1_000
+"""Among so many pools and fewer ties are broken."""
 BESIDE_S, BESIDE_SHARE = 6.0, 0.4
 """What a plan is held against may take so long [s], or such a share of what the plan itself took, if that is longer."""
 
@@ -313,6 +315,8 @@ def _break_ties(
         return None
     if stop is not None and stop.is_set():
         return None
+    if len(instance.pools if part is None else part.pools) > TIE_POOLS:
+        return None  # building the model alone takes longer than the proof did
     built = tie_break_model(instance if part is None else part.instance, search.objective)
     known = search.values if part is None else part.narrowed(search.values)
     if known is not None:
