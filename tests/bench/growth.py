@@ -24,7 +24,7 @@ POINTS: dict[str, list[tuple[int, int, int]]] = {
     "periods": [(3, n, 300) for n in (1, 2, 3, 4, 6, 8, 10, 12)],
 }
 """Workloads, load periods and offers of the points of each panel."""
-LIMIT_S = 20.0
+LIMIT_S = 10.0
 FIELDS = (
     "axis", "workloads", "periods", "offers", "limit_s", "build_s", "first_s", "bound_s", "five_percent_s", "proof_s", "gap",
     "wall_s", "cpu_s", "peak_mib",
