@@ -107,8 +107,12 @@ def solve(
             return _search(instance, None, limit, gap, options, stop, _bounds_only(tell), clock)
 
         floor = opened(found, catalog, least, OPEN_SHARE * time_limit, gap)
-        found = floor.candidates
-        small = reduced(found, within_watts=True)
+        small = reduced(floor.candidates, within_watts=True)
+        if small.unserved and floor.bound < math.inf:
+            # Builds that stay merged could serve them: without a proof nothing is called impossible.
+            small = reduced(found, within_watts=True)
+        else:
+            found = floor.candidates
     tell(Event("candidates", clock.now(), candidates=small.replicas.height + small.options.height))
     if small.unserved and (not problem.weighed or len(small.unserved) == len(problem.workloads)):
         return no_plan(loaded, catalog, small, options, clock.now())

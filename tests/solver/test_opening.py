@@ -146,3 +146,15 @@ def test_relaxations_of_merged_builds_bound_the_optimum() -> None:
     extra = beyond(build_model(scale(reduced(together([only(found, rest), one])), load_catalog()).instance), 30)
     assert extra is not None
     assert extra.bound / 100 <= optimum("power-capped-room")
+
+
+@pytest.mark.usefixtures("always_open")
+def test_work_that_no_open_build_does_is_not_called_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_open(found: Candidates, *_: object) -> Floor:
+        return Floor(only(found, pl.Series("pool", [], pl.String)), 0.0)
+
+    monkeypatch.setattr("solver.solve.opened", none_open)
+    loaded, catalog = load_problem(PROBLEMS / "power-capped-room.yaml"), load_catalog()
+    result = solve(loaded, catalog, SolveOptions(runner_up=False))
+    assert result.status is Status.FEASIBLE
+    assert result.objective == pytest.approx(optimum("power-capped-room"), abs=0.005)
