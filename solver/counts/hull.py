@@ -21,7 +21,7 @@ from ortools.math_opt.python import mathopt
 
 from solver.counts.cover import Cover, Floats
 from solver.counts.model import ROUND, CountsModel
-from solver.counts.program import row_of
+from solver.counts.program import rows_of
 
 EACH_S = 0.5
 """Longest search for one least cost [s]; its bound serves where it is not settled."""
@@ -92,8 +92,7 @@ class Hull:
         # Rows on other things than one service's replicas in one period: these make the prices.
         self._others: list[pywraplp.Constraint] = []
         entries: list[tuple[int, int, float]] = []
-        for constraint in proto.constraints:
-            columns, factors, low, high = row_of(constraint)
+        for columns, factors, low, high in (row for c in proto.constraints for row in rows_of(c, proto)):
             largest = max((abs(f) for f in factors), default=1)
             row = self._solver.Constraint(
                 -endless if low == -np.inf else low / largest, endless if high == np.inf else high / largest

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,8 @@ from ortools.math_opt.python import mathopt
 from solver.counts.model import CountsModel
 
 Ints = NDArray[np.int64]
+Row = tuple[list[int], list[int], float, float]
+"""Columns, factors, least and most."""
 LARGEST = 1e15
 """Bounds of rows beyond this are none."""
 LARGEST_COST = 1000.0
@@ -79,13 +81,13 @@ class Program:
         """Take in the rows that the model got since."""
         constraints = self._counts.model.proto.constraints
         for i in range(self._rows, len(constraints)):
-            columns, factors, low, high = row_of(constraints[i])
-            if self._period is not None and not all(v in self._columns for v in columns):
-                continue
-            largest = max((abs(f) for f in factors), default=1)
-            row = self._model.add_linear_constraint(lb=low / largest, ub=high / largest)
-            for v, f in zip(columns, factors, strict=True):
-                row.set_coefficient(self._columns[v], f / largest)
+            for columns, factors, low, high in rows_of(constraints[i], self._counts.model.proto):
+                if self._period is not None and not all(v in self._columns for v in columns):
+                    continue
+                largest = max((abs(f) for f in factors), default=1)
+                row = self._model.add_linear_constraint(lb=low / largest, ub=high / largest)
+                for v, f in zip(columns, factors, strict=True):
+                    row.set_coefficient(self._columns[v], f / largest)
         self._rows = len(constraints)
 
     def grow_safely(self) -> None:
@@ -158,26 +160,73 @@ class Program:
         return Answer(dict(found), value, value, True)
 
 
-def row_of(constraint: object) -> tuple[list[int], list[int], float, float]:
-    """Columns, factors and bounds of a constraint of the model."""
+def rows_of(constraint: object, proto: object) -> list[Row]:
+    """Columns, factors and bounds of the rows that say what a constraint of a model does.
+
+    A row that only holds where literals do is let go by as much as its columns can miss it by, where one of them does not.
+
+    Parameters
+    ----------
+    proto
+        The model, for the bounds of its variables.
+
+    Raises
+    ------
+    NotImplementedError
+        For a constraint that rows cannot say.
+    """
     c = constraint
-    if c.has_linear() and not len(c.enforcement_literal):  # type: ignore[attr-defined]
+    # A literal that must hold for the constraint to count stands for 1 less than itself where it does not.
+    unless = [-x - 1 for x in c.enforcement_literal]  # type: ignore[attr-defined]
+    if c.has_linear():  # type: ignore[attr-defined]
         linear = c.linear  # type: ignore[attr-defined]
+        terms = list(zip(linear.vars, linear.coeffs, strict=True))
         low, high = float(linear.domain[0]), float(linear.domain[len(linear.domain) - 1])
-        return (
-            list(linear.vars),
-            list(linear.coeffs),
-            low if low > -LARGEST else -math.inf,
-            high if high < LARGEST else math.inf,
-        )
-    if c.has_exactly_one():  # type: ignore[attr-defined]
-        literals, least, most = list(c.exactly_one.literals), 1.0, 1.0  # type: ignore[attr-defined]
-    elif c.has_bool_or():  # type: ignore[attr-defined]
-        # An implication: one of its literals holds, or one that it rests on does not.
-        literals = [*c.bool_or.literals, *(-x - 1 for x in c.enforcement_literal)]  # type: ignore[attr-defined]
-        least, most = 1.0, math.inf
-    else:
+        if len(linear.domain) > 2:
+            raise NotImplementedError("a rule of the model has gaps")
+        low, high = (low if low > -LARGEST else -math.inf), (high if high < LARGEST else math.inf)
+        return _let_go(_row(terms, low, high), unless, proto) if unless else [_row(terms, low, high)]
+    if c.has_bool_and():  # type: ignore[attr-defined]
+        return [_literals([x, *unless], 1.0, math.inf) for x in c.bool_and.literals]  # type: ignore[attr-defined]
+    if c.has_bool_or():  # type: ignore[attr-defined]
+        return [_literals([*c.bool_or.literals, *unless], 1.0, math.inf)]  # type: ignore[attr-defined]
+    if unless:
         raise NotImplementedError("a rule of the model is no linear row")
+    if c.has_exactly_one():  # type: ignore[attr-defined]
+        return [_literals(list(c.exactly_one.literals), 1.0, 1.0)]  # type: ignore[attr-defined]
+    if c.has_at_most_one():  # type: ignore[attr-defined]
+        return [_literals(list(c.at_most_one.literals), -math.inf, 1.0)]  # type: ignore[attr-defined]
+    raise NotImplementedError("a rule of the model is no linear row")
+
+
+def _literals(literals: list[int], least: float, most: float) -> Row:
+    """So many of the literals hold; a negated one is 1 less its variable."""
     negated = sum(x < 0 for x in literals)
-    columns = [x if x >= 0 else -x - 1 for x in literals]
-    return columns, [1 if x >= 0 else -1 for x in literals], least - negated, most - negated
+    return _row(((x, 1) if x >= 0 else (-x - 1, -1) for x in literals), least - negated, most - negated)
+
+
+def _row(terms: Iterable[tuple[int, int]], low: float, high: float) -> Row:
+    """A row with every column once."""
+    factors: dict[int, int] = {}
+    for v, f in terms:
+        factors[v] = factors.get(v, 0) + f
+    return list(factors), list(factors.values()), low, high
+
+
+def _let_go(row: Row, unless: list[int], proto: object) -> list[Row]:
+    """A row that holds unless one of the literals does, as one for each of its sides."""
+    columns, factors, low, high = row
+    ends = [(d[0], d[len(d) - 1]) for d in (proto.variables[v].domain for v in columns)]  # type: ignore[attr-defined]
+    least = sum(f * (a if f > 0 else b) for f, (a, b) in zip(factors, ends, strict=True))
+    most = sum(f * (b if f > 0 else a) for f, (a, b) in zip(factors, ends, strict=True))
+    free, signs, negated, _ = _literals(unless, 0.0, 0.0)
+    out: list[Row] = []
+    if math.isfinite(low) and low > least:
+        short = round(low - least)
+        terms = [*zip(columns, factors, strict=True), *((v, short * f) for v, f in zip(free, signs, strict=True))]
+        out.append(_row(terms, low + short * negated, math.inf))
+    if math.isfinite(high) and high < most:
+        over = round(most - high)
+        terms = [*zip(columns, factors, strict=True), *((v, -over * f) for v, f in zip(free, signs, strict=True))]
+        out.append(_row(terms, -math.inf, high - over * negated))
+    return out

@@ -35,7 +35,7 @@ WORKLOADS = (
     "slo: {ttft: 1s, tpot: 50ms}}",
     "{name: search, kind: serve, model: llama-3-8b, traffic: {rate: 60 req/s, isl: 4000, osl: 200, calendar: day_night}, "
     "slo: {ttft: 3s, tpot: 100ms}}",
-    "{name: agents, kind: serve, model: llama-3-70b, precision: [fp8, bf16], traffic: {rate: 8 req/s, isl: 8000, osl: 600, "
+    "{name: agents, kind: serve, model: llama-3-70b, precision: [fp8, bf16], traffic: {rate: 8 req/s, isl: 7000, osl: 600, "
     "calendar: office_hours}, slo: {ttft: 4s, tpot: 100ms}}",
 )
 POLICY = "policy: {billing: [on_demand, reserved, spot]}"
