@@ -37,12 +37,14 @@ class Variables:
 class Context:
     """A model under construction with its instance and variables.
 
-    `placed` : pools whose hours of the week are in the model in full (see `solver.schedule`).
+    `placed` : pools whose hours of the week are in the model in full (see `solver.schedule`). Without `hours` runs of jobs have
+    no starts: what is left of them are linear rows that every schedule obeys.
     """
 
     model: cp_model.CpModel
     instance: Instance
     variables: Variables
+    hours: bool = True
     placed: set[int] = field(default_factory=set)
     ways: dict[int, list[int]] = field(default_factory=dict)  # pool -> its capacities
     kinds: dict[int, list[int]] = field(default_factory=dict)  # pool -> its replica kinds

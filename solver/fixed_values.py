@@ -11,14 +11,22 @@ from solver.search import Values
 LONGEST_S = 5.0
 
 
-def objective_of(built: PlanModel, values: Values) -> int | None:
-    """Objective of a plan with all these values (missing ones are 0); None where there is none."""
-    solution = held_at(built, filled(built, values), LONGEST_S)
+def plan_at(built: PlanModel, values: Values) -> tuple[int, Values] | None:
+    """Objective and values of a plan with all these values (missing ones are 0, missing starts as may be); None where there is none."""
+    whole = filled(built, values)
+    solution = held_at(built, whole, LONGEST_S)
     if solution is None:
         return None
     goal = built.model.proto.objective
     value: float = sum(c * solution[v] for v, c in zip(goal.vars, goal.coeffs, strict=True)) + goal.offset
-    return round(value)
+    starts = {key: solution[x.index] for key, x in built.context.variables.start.items()}
+    return round(value), replace(whole, start=starts)
+
+
+def objective_of(built: PlanModel, values: Values) -> int | None:
+    """Objective of a plan with all these values (missing ones are 0); None where there is none."""
+    found = plan_at(built, values)
+    return None if found is None else found[0]
 
 
 def filled(built: PlanModel, values: Values) -> Values:

@@ -23,10 +23,13 @@ class PlanModel:
         return self.context.model
 
 
-def build_model(instance: Instance) -> PlanModel:
-    """Create variables, every constraint and the objective of an instance (the value of a priority as its negative)."""
+def build_model(instance: Instance, *, hours: bool = True) -> PlanModel:
+    """Create variables, every constraint and the objective of an instance (the value of a priority as its negative).
+
+    Without `hours` the runs of jobs are not placed in the week: every plan is a point of that model, not every point a plan.
+    """
     model = cp_model.CpModel()
-    context = Context(model, instance, _variables(model, instance))
+    context = Context(model, instance, _variables(model, instance, hours), hours)
     for constraint in CONSTRAINTS:
         constraint(context)
     if instance.goal is None:
@@ -72,7 +75,7 @@ def nearest_model(instance: Instance, most: int, changes: int | None = None) -> 
     return PlanModel(context, objective)
 
 
-def _variables(model: cp_model.CpModel, instance: Instance) -> Variables:
+def _variables(model: cp_model.CpModel, instance: Instance, hours: bool = True) -> Variables:
     periods = range(len(instance.periods))
     commit: dict[int, cp_model.IntVar] = {}
     hourly: dict[tuple[int, int], cp_model.IntVar] = {}
@@ -99,7 +102,7 @@ def _variables(model: cp_model.CpModel, instance: Instance) -> Variables:
     start = {
         (w, j): model.new_int_var(first, last, f"start[{w},{j}]")
         for w, runs in enumerate(instance.runs)
-        if any(o.slots for o in instance.options if o.work == w)
+        if hours and any(o.slots for o in instance.options if o.work == w)
         for j, (first, last) in enumerate(runs.starts)
     }
     served = {i: model.new_bool_var(f"served[{i}]") for i in range(len(instance.wishes))}

@@ -19,7 +19,7 @@ from ortools.sat.python import cp_model
 
 from solver.context import Context
 from solver.cp_sat import new_solver
-from solver.expressions import total
+from solver.expressions import Expr, total
 from solver.instance import Instance, Option, Runs
 
 FEW_POOLS = 12
@@ -31,14 +31,14 @@ Spans = tuple[tuple[int, int], ...]
 def place_runs(ctx: Context) -> None:
     """Add starts, spans and order of the runs, the implied rows of every pool, and the hours of few pools in full."""
     inst = ctx.instance
-    for w, runs in enumerate(inst.runs):
+    for w, runs in enumerate(inst.runs if ctx.hours else ()):
         mine = [(q, o) for q, o in enumerate(inst.options) if o.work == w and o.slots]
         if mine:
             _order(ctx, w, runs, mine)
     shared = sorted({x.pool for x in inst.options if x.pooled and x.slots})
     for o in shared:
         _implied(ctx, o)
-        if len(shared) <= FEW_POOLS:
+        if ctx.hours and len(shared) <= FEW_POOLS:
             share_pool(ctx, o)
 
 
@@ -75,16 +75,21 @@ def starts_within(spans: Spans, slots: int, week: int) -> list[list[int]]:
     return [list(part) for part in parts if part[1] >= part[0]]
 
 
-def _free(ctx: Context, o: int, week: tuple[int, ...]) -> dict[int, cp_model.IntVar]:
+def _free(ctx: Context, o: int, week: tuple[int, ...]) -> dict[int, Expr]:
     """GPUs of a pool that replicas and jobs without hours leave free, by period of the week."""
     inst, var = ctx.instance, ctx.variables
     always = [inst.options[q].gpus * var.chosen[q] for q in ctx.pooled.get(o, ()) if not inst.options[q].slots]
     whole = _most_gpus(ctx, o)
-    free: dict[int, cp_model.IntVar] = {}
+    free: dict[int, Expr] = {}
     for p in sorted(set(week)):
         taken = [inst.replicas[k].gpus * var.replicas[k, p] for k in ctx.kinds.get(o, ())]
-        free[p] = ctx.model.new_int_var(0, whole, f"free[{o},{p}]")
-        ctx.model.add(free[p] == inst.pools[o].gpus * ctx.nodes(o, p) - total([*taken, *always]))
+        rest = inst.pools[o].gpus * ctx.nodes(o, p) - total([*taken, *always])
+        if ctx.hours:
+            free[p] = ctx.model.new_int_var(0, whole, f"free[{o},{p}]")
+            ctx.model.add(free[p] == rest)
+        else:
+            free[p] = rest
+            ctx.model.add(rest >= 0)
     return free
 
 

@@ -140,8 +140,26 @@ def run(
         built.model.clear_hints()  # type: ignore[no-untyped-call]
 
 
+def scheduled(built: PlanModel, values: Values) -> Values | None:
+    """Values with the starts of a schedule for all runs on what they leave free; None where none is found."""
+    inst = built.context.instance
+    if not inst.runs:
+        return values
+    starts = starts_for(inst, values.chosen, _free_gpus(built, values))
+    # A job that hires its machines freely has a start of no consequence; it keeps the one it has.
+    return None if starts is None else replace(values, start={**values.start, **starts})
+
+
 def _with_starts(built: PlanModel, values: Values) -> Values | None:
     """Values with the starts of a schedule: their own where all pools in use are in the model in full, else found apart."""
+    placed = scheduled(built, values)
+    if placed is None and all(o in built.context.placed for o, _ in _free_gpus(built, values)):
+        return values
+    return placed
+
+
+def _free_gpus(built: PlanModel, values: Values) -> dict[tuple[int, int], int]:
+    """GPUs that replicas and jobs without hours leave free, by pool and period, where runs need some."""
     inst = built.context.instance
     free: dict[tuple[int, int], int] = {}
     for o in {x.pool for q, x in enumerate(inst.options) if x.slots and x.pooled and values.chosen[q]}:
@@ -157,12 +175,7 @@ def _with_starts(built: PlanModel, values: Values) -> Values | None:
             )
             taken = sum(r.gpus * values.replicas[k, p] for k, r in enumerate(inst.replicas) if r.pool == o)
             free[o, p] = inst.pools[o].gpus * nodes - taken - always
-    starts = starts_for(inst, values.chosen, free)
-    if starts is None:
-        whole = all(o in built.context.placed for o, _ in free)
-        return values if whole else None
-    # A job that hires its machines freely has a start of no consequence; it keeps the one it has.
-    return replace(values, start={**values.start, **starts})
+    return free
 
 
 def _run_once(

@@ -88,8 +88,8 @@ def _staged(inst: Instance, how: How, started: float) -> Found | None:
 
 
 def simple(inst: Instance) -> bool:
-    """No hours of the week and nothing left out: what columns of pools can stand for."""
-    return not (inst.runs or inst.wishes)
+    """Nothing may be left out: what columns of pools can stand for."""
+    return not inst.wishes
 
 
 def _rounded(state: State, lin: Linear, relaxed: Relaxed) -> None:

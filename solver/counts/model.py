@@ -1,4 +1,7 @@
-"""The model of an instance without loads: every rule on nodes, replicas, jobs and gear, and rows of `Cover` for what is served."""
+"""The model of an instance without loads: every rule on nodes, replicas, jobs and gear, and rows of `Cover` for what is served.
+
+Of the hours of the week only the rows are in it that every schedule obeys; points are asked for their schedule when they are found.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from solver.counts.cover import UNIT, Cover, Floats
 from solver.expressions import total
 from solver.instance import DEMAND_UNIT, Instance
 from solver.model import PlanModel, build_model
-from solver.search import Values
+from solver.search import Values, scheduled
 
 ROUND = 1e-9
 """Rows ask for so much less than they could, for the rounding of floating point."""
@@ -24,7 +27,7 @@ def countable(inst: Instance) -> bool:
     mixed = [s for s in inst.services if len(s.demand) > 1]
     firm = inst.spot_share_ppm < 1_000_000 and any(p.spot for p in inst.pools)
     calm = not any(s.redundant or s.groups or s.ladders for s in mixed)
-    return bool(mixed) and calm and not firm and not inst.wishes and not inst.runs
+    return bool(mixed) and calm and not firm and not inst.wishes
 
 
 class CountsModel:
@@ -36,7 +39,7 @@ class CountsModel:
     def __init__(self, inst: Instance, cover: Cover) -> None:
         self.inst = inst
         self.cover = cover
-        self.built: PlanModel = build_model(_projected(inst, cover))
+        self.built: PlanModel = build_model(_projected(inst, cover), hours=False)
         self.rows = [0] * len(inst.services)
         self.lock = threading.Lock()
         self.small = False
@@ -151,6 +154,10 @@ class CountsModel:
             if found:
                 self.grow()
             return found
+
+    def placed(self, solution: list[int]) -> bool:
+        """True where the runs of jobs have a schedule on what values of all variables leave free."""
+        return scheduled(self.built, self.values(solution)) is not None
 
     def objective(self, solution: list[int]) -> int:
         """Objective of values of all variables."""

@@ -182,7 +182,8 @@ class Neighbours:
             replicas = {key: solution[x.index] for key, x in var.items()}
             with self.counts.lock:
                 if not self.counts.broken(replicas):
-                    return solution, answer.closed
+                    # Nothing tells the program why runs have no schedule: the neighbourhood is given up.
+                    return (solution if self.counts.placed(solution) else None), answer.closed
                 self.counts.grow()
                 program.grow()
         return None, False

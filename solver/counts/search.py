@@ -18,10 +18,10 @@ from solver.counts.hull import Hull
 from solver.counts.model import CountsModel
 from solver.counts.neighbours import Neighbours
 from solver.counts.program import Program
-from solver.fixed_values import filled, objective_of
+from solver.fixed_values import plan_at
 from solver.instance import Instance
 from solver.model import PlanModel, build_model
-from solver.search import Values
+from solver.search import Values, scheduled
 
 ROUNDS = 8
 """Times that the relaxation over counts is solved for rows that it breaks."""
@@ -153,10 +153,10 @@ def _hand_on(part: Part, exact: PlanModel, values: Values, take: Take) -> None:
     loads = balanced(part.instance, {key: n for key, n in values.replicas.items() if n})
     if mixed and not loads:
         return
-    plan = replace(values, load=loads)
-    found = objective_of(exact, plan)
+    plan = scheduled(exact, replace(values, load=loads))
+    found = None if plan is None else plan_at(exact, plan)
     if found is not None:
-        take(found, part.widened(filled(exact, plan)))
+        take(found[0], part.widened(found[1]))
 
 
 def _model(part: Part, lin: Linear, relaxed: Relaxed, left: Callable[[], float]) -> CountsModel:

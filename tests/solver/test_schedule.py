@@ -17,12 +17,16 @@ from catalogs.load import load_catalog
 from problems.load import LoadedProblem, load_text
 from problems.windows import parse_windows
 from solver import schedule
+from solver.counts.model import countable
 from solver.events import SolveOptions
+from solver.fixed_values import objective_of
 from solver.instance import DEMAND_UNIT, Instance, Runs
 from solver.model import build_model
 from solver.plan import Result, Status
 from solver.search import Values, run
+from solver.search_state import How
 from solver.solve import solve
+from solver.staged import staged
 from solver.verify import verify
 from tests.oracle.brute import brute_force
 from tests.oracle.highs import highs_optimum
@@ -191,6 +195,32 @@ def test_random_weeks(chunk: int, few: int, monkeypatch: pytest.MonkeyPatch) -> 
         expected = all_say(inst)
         seen[expected is None] += 1
     assert seen[False] >= 3
+
+
+@pytest.mark.parametrize("chunk", range(3))
+def test_mixes_beside_runs_are_searched_over_counts(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts know of the week what every schedule obeys; what is found has a schedule, and is the best of all."""
+    monkeypatch.setattr("solver.staged.SMALL_COUNTED", 0)
+    rng = random.Random(100 + chunk)
+    proved = 0
+    for _ in range(12):
+        base = random_week(rng)
+        inst = replace(
+            base,
+            services=tuple(replace(s, demand=s.demand * 2) for s in base.services),
+            replicas=tuple(replace(r, rate=(*r.rate, round(r.rate[0] * rng.uniform(0.6, 1.9)))) for r in base.replicas),
+        )
+        assert countable(inst)
+        exact = run(build_model(inst), time_limit_s=20, gap=0.0, workers=2, seed=1, patience=1.0)
+        found = staged(inst, How(20.0, 0.0, 2, 1))
+        assert found is not None
+        assert (found.status, found.objective) == (exact.status, exact.objective)
+        if found.values is None:
+            continue
+        proved += 1
+        assert set(found.values.start) == set(build_model(inst).context.variables.start)
+        assert objective_of(build_model(inst), found.values) == found.objective
+    assert proved >= 3
 
 
 def test_windows_read_as_people_write_them() -> None:
