@@ -15,6 +15,7 @@ from solver.expressions import Expr as Expr
 from solver.expressions import required as required
 from solver.expressions import total as total
 from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT, Gear, Pool
+from solver.loss_cuts import loss_cuts
 from solver.losses import redundancy, spread
 from solver.node_cuts import node_cuts as node_cuts
 from solver.schedule import place_runs
@@ -335,6 +336,7 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     schedule,
     wishes,
     redundancy,
+    loss_cuts,
     spread,
     spot_share,
     node_limits,

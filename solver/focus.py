@@ -31,6 +31,9 @@ from solver.plan import Status, StopReason
 from solver.search import PATIENCE, PROOF_S, Found, relative_gap, run
 from solver.search_state import How
 
+START_POOLS = (0, 8)
+"""Pools beside those that the relaxation uses, that are searched before all others: where services must outlive losses in many
+load periods, forty are already too many for a good plan soon."""
 FEW_POOLS = 40
 MORE_POOLS = 200
 """Pools searched first; and then, where these have no plan."""
@@ -43,8 +46,9 @@ MOST_ROUNDS = 8
 MANY_LEFT = 100
 """With more pools left than that they are priced one by one, or searched as families first."""
 RELAX_SHARE = 0.15
-FIRST_SHARE = 0.3
-"""Shares of the time limit that the relaxation and the search on few pools may take."""
+START_SHARE = 0.05
+FIRST_SHARE = 0.25
+"""Shares of the time limit that the relaxation, each search of a start and that on few pools may take."""
 FIRST_GAP, FIRST_PATIENCE = 0.002, 0.1
 """The search on few pools stops at this gap, after this share of its time: what it finds is no more than a start."""
 
@@ -102,10 +106,12 @@ class _Focus:
         return math.inf if best is None else best - self.extra.bound
 
     def search(self) -> Focused:
-        for count in (FEW_POOLS, MORE_POOLS):
+        for count in (*START_POOLS, FEW_POOLS, MORE_POOLS):
+            if count > FEW_POOLS and self.best is not None:
+                break
             few = restricted(self.inst, _nearest(self.extra, count))
-            status = self._first(few)
-            if self.best is not None or len(few.pools) == len(self.inst.pools):
+            status = self._first(few, START_SHARE if count < FEW_POOLS else FIRST_SHARE)
+            if len(few.pools) == len(self.inst.pools):
                 break
         part = within(self.inst, self.extra, self.room)
         covered = set(part.pools) <= set(few.pools) and set(part.options) <= set(few.options)
@@ -123,11 +129,11 @@ class _Focus:
         less = within(self.inst, self.extra, self.room)
         return Focused(done, min(part, less, key=lambda p: len(p.pools)), self.extra)
 
-    def _first(self, few: Part) -> Status:
-        """Search few pools for a start."""
+    def _first(self, few: Part, share: float) -> Status:
+        """Search few pools for a start, for a share of the time."""
         # By the clock a near plan is enough; without one, the answer must not depend on how fast it was found.
         gap = max(self.how.gap, FIRST_GAP) if self.how.work_limit is None else self.how.gap
-        start = replace(self.how, time_limit_s=FIRST_SHARE * self.how.time_limit_s, gap=gap)
+        start = replace(self.how, time_limit_s=share * self.how.time_limit_s, gap=gap)
         found = self._on(few, start, FIRST_PATIENCE)
         self._take(found, few)
         return found.status

@@ -19,6 +19,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from solver.expressions import Expr, required, total
+from solver.instance import Instance
 
 if TYPE_CHECKING:
     from solver.context import Context
@@ -37,8 +38,7 @@ def node_cuts(ctx: Context) -> None:
         kinds = [k for k, r in enumerate(ctx.instance.replicas) if r.work == w]
         for p, demand in enumerate(service.demand[0]):
             if demand:
-                rates = {k: ctx.instance.replicas[k].rate[0] for k in kinds}
-                _whole_nodes(ctx, p, rates, required(demand))
+                whole_nodes(ctx, p, _carried(ctx.instance, kinds, required(demand)))
     _nodes_of_jobs(ctx)
 
 
@@ -70,15 +70,25 @@ def _held_in_any(ctx: Context, pool: int) -> Expr:
     return total(commits + [ctx.variables.hourly[i, p] for i in hourly for p in ctx.period_range()])
 
 
-def _whole_nodes(ctx: Context, period: int, rates: dict[int, int], demand: int) -> None:
-    """Rows of one service and period: `rates` of replica kinds, in the units of `demand`."""
-    inst = ctx.instance
+def _carried(inst: Instance, kinds: list[int], demand: int) -> dict[int, int]:
+    """What a full node of each pool carries of a demand, in parts of UNIT."""
     carried: dict[int, int] = defaultdict(int)
-    for k, rate in rates.items():
+    for k in kinds:
         r = inst.replicas[k]
         # No replica, and no node, counts for more than all that is asked: a replica on four nodes makes each a quarter.
-        most = -(-min(rate, demand) * inst.pools[r.pool].gpus * UNIT // (r.gpus * demand))
+        most = -(-min(r.rate[0], demand) * inst.pools[r.pool].gpus * UNIT // (r.gpus * demand))
         carried[r.pool] = max(carried[r.pool], min(most, UNIT))
+    return carried
+
+
+def add_nodes(ctx: Context, period: int, carried: dict[int, int]) -> None:
+    """As `whole_nodes`, with the row itself, where nothing else says it."""
+    ctx.model.add(total(a * _free_nodes(ctx, o, period) for o, a in carried.items()) >= UNIT)
+    whole_nodes(ctx, period, carried)
+
+
+def whole_nodes(ctx: Context, period: int, carried: dict[int, int]) -> None:
+    """Rows on the nodes held in one period that together must carry UNIT of something, a node of each pool so much of it."""
     carried = {o: a for o, a in carried.items() if a > 0}
     nodes = {o: _free_nodes(ctx, o, period) for o in carried}
     for a in _measures(ctx, carried):
