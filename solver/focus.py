@@ -16,19 +16,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solver.bounding.beyond import Build, Extra, beyond, priced, within
+from solver.bounding.beyond import Build, Extra, beyond, of_families, priced, within
 from solver.bounding.fold import Folded, fold
 from solver.bounding.restrict import Part, restricted
 from solver.hints import give_whole_hint
 from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Status, StopReason
-from solver.search import PATIENCE, PROOF_S, Found, relative_gap, run
+from solver.search import PATIENCE, PROOF_S, Found, Values, relative_gap, run
 from solver.search_state import How
 
 FEW_POOLS = 40
@@ -103,10 +103,15 @@ class _Focus:
 
     def search(self) -> Focused:
         for count in (FEW_POOLS, MORE_POOLS):
-            few = restricted(self.inst, _nearest(self.extra, count))
+            few = restricted(self.inst, self._nearest(count))
             status = self._first(few)
             if self.best is not None or len(few.pools) == len(self.inst.pools):
                 break
+        if self.folded is not None and self.best is not None and self.best.values is not None:
+            # Of the families in use all pools.
+            near = restricted(self.inst, self.folded.behind(self.folded.image(self.best.values)))
+            if not set(near.pools) <= set(few.pools):
+                self._take(self._on(near, self.how, FIRST_PATIENCE), near)
         part = within(self.inst, self.extra, self.room)
         covered = set(part.pools) <= set(few.pools) and set(part.options) <= set(few.options)
         if self.best is not None and covered and status is Status.OPTIMAL:
@@ -122,6 +127,23 @@ class _Focus:
         # A better plan leaves less room.
         less = within(self.inst, self.extra, self.room)
         return Focused(done, min(part, less, key=lambda p: len(p.pools)), self.extra)
+
+    def _nearest(self, count: int) -> Sequence[int]:
+        """Pools that the relaxation uses, and those that cost least beyond it; of a family its cheapest and its leanest one."""
+        likely = range(len(self.inst.pools)) if self.folded is None else self._ends(self.folded)
+        used = set(self.extra.used).intersection(likely)
+        order = sorted(likely, key=lambda o: (self.extra.pools[o], o))
+        return sorted({*used, *order[:count]})
+
+    def _ends(self, folded: Folded) -> list[int]:
+        """The cheapest and the leanest pool of every family."""
+        cost = np.full(len(self.inst.pools), math.inf)
+        for c in self.inst.capacities:
+            cost[c.pool] = min(cost[c.pool], sum(c.cost))
+        watts = [p.it_w for p in self.inst.pools]
+        cheapest = (min(some, key=lambda o: (cost[o], watts[o])) for some in folded.pools)
+        leanest = (min(some, key=lambda o: (watts[o], cost[o])) for some in folded.pools)
+        return sorted({*cheapest, *leanest})
 
     def _first(self, few: Part) -> Status:
         """Search few pools for a start."""
@@ -147,33 +169,31 @@ class _Focus:
         unfolded the next time, until it uses real pools only, or none is better than the best plan known.
         """
         assert self.folded is not None
-        apart: frozenset[int] = frozenset()
-        if self.best is not None and self.best.values is not None:
-            # Where the best plan known is the best of all, its families are those that merging makes look better.
-            apart = frozenset(self.folded.behind(self.folded.image(self.best.values)))
-            self.folded = fold(self.inst, apart)
+        # Where the best plan known is the best of all, its families are those that merging makes look better.
+        best = None if self.best is None else self.best.values
+        apart = set() if best is None else set(self.folded.behind(self.folded.image(best)))
         for _ in range(MOST_ROUNDS):
-            folded = self.folded
+            left = within(self.inst, self.extra, self.room)
+            number = {o: n for n, o in enumerate(left.pools)}
+            folded = fold(left.instance, frozenset(number[o] for o in apart if o in number))
             if folded is None:
                 return None
-            families = [f for f, some in enumerate(folded.pools) if self.extra.pools[some[0]] <= self.room]
-            options = [q for q, some in enumerate(folded.options) if self.extra.options[some[0]] <= self.room]
-            part = restricted(folded.instance, families, options)
-            found = self._run(part, self.how)
+            part = within(folded.instance, of_families(self.extra.of(left), folded), self.room)
+            found = self._run(part, self.how, seen=lambda plan, to=(left, folded): _image(plan, *to))
             if found.status is Status.INFEASIBLE and self.best is None:
                 return found
             if found.bound is not None:
                 self.bound = max(self.bound, math.ceil(found.bound - 1e-6))
-            if found.values is None:
-                return None
-            behind = folded.behind(part.widened(found.values))
+            done = self._proved()
+            if done is not None or found.values is None:
+                return done
+            behind = {left.pools[o] for o in folded.behind(part.widened(found.values))}
             near = restricted(self.inst, behind)
             self._take(self._on(near, self.how, FIRST_PATIENCE), near)
             done = self._proved()
-            if done is not None or set(behind) <= apart:
+            if done is not None or behind <= apart:
                 return done
-            apart |= set(behind)
-            self.folded = fold(self.inst, apart)
+            apart |= behind
         return None
 
     def _proved(self) -> Found | None:
@@ -206,22 +226,29 @@ class _Focus:
     def _on(self, part: Part, how: How, patience: float | None = None) -> Found:
         return self._run(part, replace(how, time_limit_s=min(how.time_limit_s, self.left())), patience)
 
-    def _run(self, part: Part, how: How, patience: float | None = None) -> Found:
-        """CP-SAT on a part of the instance, which has no plan below the bound, starting from a plan that is known."""
+    def _run(
+        self,
+        part: Part,
+        how: How,
+        patience: float | None = None,
+        seen: Callable[[Values], Values | None] | None = None,
+    ) -> Found:
+        """CP-SAT on a part of the instance, which has no plan below the bound, starting from a plan that is known.
+
+        `seen` : what a plan is in the instance that the part is one of, where that is a folded one.
+        """
         built = self.build(part.instance)
         built.model.add(built.objective >= self.bound)
         if self.best is not None and self.best.values is not None:
-            plan = self.best.values
-            if self.folded is not None and part.whole is self.folded.instance:
-                plan = self.folded.image(plan)
-            known = part.narrowed(plan)
+            plan = self.best.values if seen is None else seen(self.best.values)
+            known = None if plan is None else part.narrowed(plan)
             if known is not None:
                 give_whole_hint(built, known)
         bound = self.bound
 
         def progress(value: float | None, low: float | None) -> None:
             # A bound of the first search is one of few pools only; plans of folded pools are none.
-            value = value if part.whole is self.inst else None
+            value = value if seen is None else None
             how.on_progress(value, bound if patience is not None or low is None else max(low, bound))
 
         return run(
@@ -239,10 +266,10 @@ class _Focus:
         )
 
 
-def _nearest(extra: Extra, count: int) -> Sequence[int]:
-    """Pools that the relaxation uses, and those that cost least beyond it."""
-    order = np.argsort(extra.pools, kind="stable")[:count].tolist()
-    return sorted({*extra.used, *order})
+def _image(values: Values, left: Part, folded: Folded) -> Values | None:
+    """A plan in the instance that a part is folded into; None where it lies outside the part."""
+    inside = left.narrowed(values)
+    return None if inside is None else folded.image(inside)
 
 
 def _joined(found: Found, best: Found | None, part: Part, bound: int, wall_s: float) -> Found:
