@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
-from solver.bounding.beyond import promising
 from solver.events import SolveOptions
+from solver.focus import at_most
 from solver.instance import Instance, Pool, Site
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import Found, run
+from solver.search_state import How
 
 MANY_POOLS = 200
 """From so many pools on, those that no better plan can use are looked for first."""
@@ -105,10 +106,14 @@ def binding_limits(
                 return True
             if more.status is not Status.OPTIMAL:
                 return None
-        part = promising(free, found.objective - 1, left) if len(free.pools) >= MANY_POOLS and not free.wishes else None
-        built = build_model(free if part is None else part.instance)
-        built.model.add(built.objective <= found.objective - 1)
         # The first plan that is better will do.
+        if len(free.pools) >= MANY_POOLS and not free.wishes and found.values is not None:
+            how = How(left, 1.0, options.workers, options.seed, stop=stop)
+            some = at_most(free, found.objective - 1, found.values, how)
+            if some is not None:
+                return True if some.values is not None else False if some.status is Status.INFEASIBLE else None
+        built = build_model(free)
+        built.model.add(built.objective <= found.objective - 1)
         again = run(
             built,
             time_limit_s=max(0.05, time_limit_s - (time.monotonic() - started)),

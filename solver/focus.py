@@ -75,6 +75,54 @@ def focused(inst: Instance, how: How, build: Build = build_model) -> Focused | N
     return _Focus(inst, how, build, *found, started).search()
 
 
+def at_most(inst: Instance, most: int, plan: Values, how: How, build: Build = build_model) -> Found | None:
+    """A plan of an objective up to `most`: found (its bound says nothing), or proved not to exist; None where the relaxation says
+    nothing in time.
+
+    Parameters
+    ----------
+    plan : Values
+        A plan of an instance with the same pools: those like its own are told apart at once.
+    """
+    started = time.monotonic()
+
+    def left() -> float:
+        return max(0.05, how.time_limit_s - (time.monotonic() - started))
+
+    def first(part: Part) -> Found:
+        built = build(part.instance)
+        built.model.add(built.objective <= most)
+        found = run(
+            built, time_limit_s=left(), gap=1.0, workers=how.workers, seed=how.seed, stop=how.stop, patience=0.0
+        )
+        return found if found.values is None else replace(found, values=part.widened(found.values))
+
+    known = priced(inst, how.time_limit_s, build)
+    if known is None:
+        return None
+    extra, folded = known
+    part = within(inst, extra, most - extra.bound)
+    if folded is None or len(part.pools) <= MANY_LEFT:
+        return first(part)
+    number = {o: n for n, o in enumerate(part.pools)}
+    apart = set(folded.behind(folded.image(plan)))
+    for _ in range(MOST_ROUNDS):
+        families = fold(part.instance, frozenset(number[o] for o in apart if o in number))
+        if families is None:
+            break
+        found = first(within(families.instance, of_families(extra.of(part), families), most - extra.bound))
+        if found.values is None:
+            return found
+        behind = {part.pools[o] for o in families.behind(found.values)}
+        near = first(restricted(inst, behind))
+        if near.values is not None:
+            return near
+        if behind <= apart or near.status is not Status.INFEASIBLE:
+            break
+        apart |= behind
+    return first(part)
+
+
 @dataclass
 class _Focus:
     """A search under way: what is known of the whole instance so far."""
