@@ -18,6 +18,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -168,6 +169,8 @@ class _Focus:
             proved = self._by_families()
             if proved is not None:
                 return Focused(proved, within(self.inst, self.extra, self.room), self.extra)
+            if self.best is not None and self._over():
+                return Focused(self._so_far(), within(self.inst, self.extra, self.room), self.extra)
             part = self._priced_singly(within(self.inst, self.extra, self.room))
         found = self._on(part, self.how)
         done = _joined(found, self.best, part, self.bound, time.monotonic() - self.started)
@@ -175,6 +178,26 @@ class _Focus:
         # A better plan leaves less room.
         less = within(self.inst, self.extra, self.room)
         return Focused(done, min(part, less, key=lambda p: len(p.pools)), self.extra)
+
+    def _over(self) -> bool:
+        stopped = self.how.stop is not None and self.how.stop.is_set()
+        return stopped or time.monotonic() - self.started >= self.how.time_limit_s
+
+    def _so_far(self) -> Found:
+        """The best plan known with the bound of all pools, where time is over: a model of all of them takes long to build alone."""
+        assert self.best is not None
+        assert self.best.objective is not None
+        stopped = self.how.stop is not None and self.how.stop.is_set()
+        bound = min(float(self.bound), float(self.best.objective))
+        reached = (relative_gap(self.best.objective, bound) or 0.0) <= self.how.gap
+        why = StopReason.INTERRUPTED if stopped else StopReason.GAP_REACHED if reached else StopReason.TIME_LIMIT
+        return replace(
+            self.best,
+            status=Status.OPTIMAL if bound >= self.best.objective else Status.FEASIBLE,
+            stop_reason=why,
+            bound=bound,
+            wall_s=time.monotonic() - self.started,
+        )
 
     def _nearest(self, count: int) -> Sequence[int]:
         """Pools that the relaxation uses, and those that cost least beyond it; of a family its cheapest and its leanest one."""
@@ -227,7 +250,7 @@ class _Focus:
             if folded is None:
                 return None
             part = within(folded.instance, of_families(self.extra.of(left), folded), self.room)
-            found = self._run(part, self.how, seen=lambda plan, to=(left, folded): _image(plan, *to))
+            found = self._run(part, self.how, seen=partial(_image, left=left, folded=folded))
             if found.status is Status.INFEASIBLE and self.best is None:
                 return found
             if found.bound is not None:

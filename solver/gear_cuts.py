@@ -48,7 +48,9 @@ def consequences(inst: Instance) -> list[tuple[tuple[int, ...], list[Bounds | No
 
     Of bounds only those that differ from 0 and `max_count` are given; None for a choice that no plan can take.
     """
-    rows = [r for r in inst.rows if r.gear and not (r.commit or r.hourly or r.chosen or r.used or r.replicas or r.served)]
+    rows = [
+        r for r in inst.rows if r.gear and not (r.commit or r.hourly or r.chosen or r.used or r.replicas or r.served)
+    ]
     parts = [(part, limit) for r in rows for part, limit in _at_most(r)]
     holds: dict[int, list[int]] = defaultdict(list)
     for n, (part, _) in enumerate(parts):
@@ -57,7 +59,7 @@ def consequences(inst: Instance) -> list[tuple[tuple[int, ...], list[Bounds | No
     out = []
     for choices in (_choices(inst, r) for r in rows):
         if choices:
-            start = {z: (0, 0) for z in choices}
+            start = dict.fromkeys(choices, (0, 0))
             out.append((choices, [_follows(inst, {**start, z: (1, 1)}, parts, holds) for z in choices]))
     return out
 
