@@ -46,6 +46,10 @@ MANY_LEFT = 100
 RELAX_SHARE = 0.15
 FIRST_SHARE = 0.3
 """Shares of the time limit that the relaxation and the search on few pools may take."""
+FIRST_S = 1.0
+"""Where time is short the search on few pools takes so much of it [s]: without a good plan the rest is of no use."""
+LEAST_S = 0.5
+"""With less time left than that no proof among many pools is begun [s]: their model takes as long to build."""
 FIRST_GAP, FIRST_PATIENCE = 0.002, 0.1
 """The search on few pools stops at this gap, after this share of its time: what it finds is no more than a start."""
 
@@ -136,6 +140,7 @@ class _Focus:
     started: float
     best: Found | None = None
     bound: int = field(default=0)
+    _part: tuple[float, Part] | None = None
 
     def __post_init__(self) -> None:
         self.bound = math.ceil(max(self.extra.bound, self.how.floor) - 1e-6)
@@ -150,6 +155,12 @@ class _Focus:
         best = None if self.best is None else self.best.objective
         return math.inf if best is None else best - self.extra.bound
 
+    def _within(self) -> Part:
+        """The part in which every plan as good as the best one known lies."""
+        if self._part is None or self._part[0] != self.room:
+            self._part = (self.room, within(self.inst, self.extra, self.room))
+        return self._part[1]
+
     def search(self) -> Focused:
         for count in (FEW_POOLS, MORE_POOLS):
             few = restricted(self.inst, self._nearest(count))
@@ -161,27 +172,30 @@ class _Focus:
             near = restricted(self.inst, self.folded.behind(self.folded.image(self.best.values)))
             if not set(near.pools) <= set(few.pools):
                 self._take(self._on(near, self.how, FIRST_PATIENCE), near)
-        part = within(self.inst, self.extra, self.room)
+        part = self._within()
         covered = set(part.pools) <= set(few.pools) and set(part.options) <= set(few.options)
         if self.best is not None and covered and status is Status.OPTIMAL:
             return Focused(replace(self.best, wall_s=time.monotonic() - self.started), part, self.extra)
         if len(part.pools) > MANY_LEFT and self.folded is not None:
+            if self.best is not None and self._over(LEAST_S):
+                return Focused(self._so_far(), part, self.extra)
             proved = self._by_families()
             if proved is not None:
-                return Focused(proved, within(self.inst, self.extra, self.room), self.extra)
+                return Focused(proved, self._within(), self.extra)
             if self.best is not None and self._over():
-                return Focused(self._so_far(), within(self.inst, self.extra, self.room), self.extra)
-            part = self._priced_singly(within(self.inst, self.extra, self.room))
+                return Focused(self._so_far(), self._within(), self.extra)
+            part = self._priced_singly(self._within())
         found = self._on(part, self.how)
         done = _joined(found, self.best, part, self.bound, time.monotonic() - self.started)
         self._take(found, part)
         # A better plan leaves less room.
-        less = within(self.inst, self.extra, self.room)
+        less = self._within()
         return Focused(done, min(part, less, key=lambda p: len(p.pools)), self.extra)
 
-    def _over(self) -> bool:
+    def _over(self, needed_s: float = 0.0) -> bool:
+        """Whether less time is left than is needed."""
         stopped = self.how.stop is not None and self.how.stop.is_set()
-        return stopped or time.monotonic() - self.started >= self.how.time_limit_s
+        return stopped or time.monotonic() - self.started > self.how.time_limit_s - needed_s
 
     def _so_far(self) -> Found:
         """The best plan known with the bound of all pools, where time is over: a model of all of them takes long to build alone."""
@@ -220,7 +234,7 @@ class _Focus:
         """Search few pools for a start."""
         # By the clock a near plan is enough; without one, the answer must not depend on how fast it was found.
         gap = max(self.how.gap, FIRST_GAP) if self.how.work_limit is None else self.how.gap
-        start = replace(self.how, time_limit_s=FIRST_SHARE * self.how.time_limit_s, gap=gap)
+        start = replace(self.how, time_limit_s=max(FIRST_S, FIRST_SHARE * self.how.time_limit_s), gap=gap)
         found = self._on(few, start, FIRST_PATIENCE)
         self._take(found, few)
         return found.status
@@ -244,7 +258,7 @@ class _Focus:
         best = None if self.best is None else self.best.values
         apart = set() if best is None else set(self.folded.behind(self.folded.image(best)))
         for _ in range(MOST_ROUNDS):
-            left = within(self.inst, self.extra, self.room)
+            left = self._within()
             number = {o: n for n, o in enumerate(left.pools)}
             folded = fold(left.instance, frozenset(number[o] for o in apart if o in number))
             if folded is None:

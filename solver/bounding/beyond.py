@@ -22,6 +22,10 @@ MANY_POOLS = 80
 """With fewer pools than that the relaxation is quick as it is, and says more of each pool."""
 
 
+MOST_KEPT = 3
+_kept: list[tuple[Instance, tuple[Extra, Folded | None]]] = []
+
+
 @dataclass(frozen=True)
 class Extra:
     """What the cheapest use of each pool, and each option, costs beyond the bound; and at least one node of each way to hold
@@ -87,8 +91,20 @@ def beyond(built: PlanModel, time_limit_s: float) -> Extra | None:
 def priced(inst: Instance, time_limit_s: float, build: Build = build_model) -> tuple[Extra, Folded | None] | None:
     """As `beyond`, of the relaxation in which pools that differ in money and watts alone are one (see `solver.bounding.fold`).
 
-    The folded instance comes with it, where there is one; None where the relaxation says nothing in time.
+    The folded instance comes with it, where there is one; None where the relaxation says nothing in time. What was said last is
+    kept: a bound is asked for first, and a plan then.
     """
+    kept = next((said for known, said in list(_kept) if known is inst), None) if build is build_model else None
+    if kept is not None:
+        return kept
+    said = _priced(inst, time_limit_s, build)
+    if said is not None and build is build_model:
+        _kept.append((inst, said))
+        del _kept[:-MOST_KEPT]
+    return said
+
+
+def _priced(inst: Instance, time_limit_s: float, build: Build) -> tuple[Extra, Folded | None] | None:
     folded = fold(inst) if len(inst.pools) >= MANY_POOLS else None
     extra = beyond(build(inst if folded is None else folded.instance), time_limit_s)
     if extra is None or folded is None:
