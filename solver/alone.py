@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from catalogs.catalog import Catalog
+from solver.bounding.beyond import MANY_POOLS
+from solver.bounding.fold import fold, remember
 from solver.candidates import Candidates
 from solver.candidates.leases import ON_DEMAND, TERM
 from solver.events import SolveOptions
@@ -46,6 +48,7 @@ class Comparison:
 def compared(
     found: Candidates,
     catalog: Catalog,
+    small: Candidates,
     scaled: Scaled,
     values: Values,
     result: Result,
@@ -53,7 +56,10 @@ def compared(
     options: SolveOptions,
     stop: threading.Event | None,
 ) -> Comparison:
-    """Solve the alternatives of a plan of least cost, in a share of the time each; nothing where it has none."""
+    """Solve the alternatives of a plan of least cost, in a share of the time each; nothing where it has none.
+
+    `small`, `scaled` : the reduced candidates that the plan was chosen from, and their integers.
+    """
     if result.objective_name != "cost" or result.objective is None:
         return Comparison()
     modes = modes_of(found)
@@ -68,19 +74,22 @@ def compared(
     used = types_used(scaled.instance, values)
     if len(used) > 1 and not stopped():
         limit = min(TYPES_S, time_limit / 2)
-        of_one_type = single_type(found, catalog, result, limit, options, stop, used)
+        of_one_type = single_type(found, catalog, result, limit, options, stop, used, (small, scaled))
     out: list[Alone] = []
     left = deadline - time.monotonic()
-    for mode, small, share in each_alone(found, modes if mixed else (), left, stop, later=int(shares)):
-        if small.unserved:
-            because = f"cannot serve {', '.join(small.unserved)}"
+    for mode, only, share in each_alone(found, modes if mixed else (), left, stop, later=int(shares)):
+        if only.unserved:
+            because = f"cannot serve {', '.join(only.unserved)}"
             out.append(Alone(billing=mode, total=None, bound=None, saving=None, proved=True, because=because))
             continue
-        search = cheapest(scale(small, catalog).instance, min(EACH_S, share), GAP, options, stop)
+        search = cheapest(scale(only, catalog).instance, min(EACH_S, share), GAP, options, stop)
         out.append(_alone(mode, search, result))
     unshared = None
     if shares and not stopped():
         apart = without_sharing(scaled.instance)
+        families = fold(scaled.instance) if len(apart.pools) >= MANY_POOLS else None
+        if families is not None:
+            remember(apart, replace(families, instance=without_sharing(families.instance)))
         unshared = _alone(
             "unshared", cheapest(apart, min(EACH_S, deadline - time.monotonic()), GAP, options, stop), result
         )

@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
-from solver.bounding.beyond import promising
+from solver.bounding.fold import fold, remember
 from solver.events import SolveOptions
+from solver.focus import at_most
 from solver.instance import Instance, Pool, Site
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import Found, run
+from solver.search_state import How
 
 MANY_POOLS = 200
 """From so many pools on, those that no better plan can use are looked for first."""
@@ -54,6 +57,10 @@ def _unlimited(instance: Instance, which: Iterable[int]) -> tuple[Pool, ...]:
     return tuple(replace(p, node_limit=None) if o in free else p for o, p in enumerate(instance.pools))
 
 
+def _without(field: str, site_names: list[str], instance: Instance) -> Instance:
+    return limits_of(instance, site_names)[field]
+
+
 def without_limits(instance: Instance) -> Instance:
     """The instance without any limit of money, power or quota."""
     sites = tuple(replace(s, limit_it_w=None, limit_facility_w=None) for s in instance.sites)
@@ -86,8 +93,10 @@ def binding_limits(
     if found.status is not Status.OPTIMAL or found.objective is None or not fields:
         return {}
     started = time.monotonic()
+    families = fold(instance) if len(instance.pools) >= MANY_POOLS and not instance.wishes else None
 
-    def better(free: Instance) -> bool | None:
+    def better(free: Instance, lift: Callable[[Instance], Instance]) -> bool | None:
+        """Whether the instance without a limit has a better plan; `lift` takes the same limit off another one."""
         left = time_limit_s - (time.monotonic() - started)
         if left <= 0.05 or (stop is not None and stop.is_set()):
             return None
@@ -105,10 +114,16 @@ def binding_limits(
                 return True
             if more.status is not Status.OPTIMAL:
                 return None
-        part = promising(free, found.objective - 1, left) if len(free.pools) >= MANY_POOLS and not free.wishes else None
-        built = build_model(free if part is None else part.instance)
-        built.model.add(built.objective <= found.objective - 1)
         # The first plan that is better will do.
+        if len(free.pools) >= MANY_POOLS and not free.wishes and found.values is not None:
+            how = How(left, 1.0, options.workers, options.seed, stop=stop)
+            if families is not None:
+                remember(free, replace(families, instance=lift(families.instance)))
+            some = at_most(free, found.objective - 1, found.values, how)
+            if some is not None:
+                return True if some.values is not None else False if some.status is Status.INFEASIBLE else None
+        built = build_model(free)
+        built.model.add(built.objective <= found.objective - 1)
         again = run(
             built,
             time_limit_s=max(0.05, time_limit_s - (time.monotonic() - started)),
@@ -122,7 +137,7 @@ def binding_limits(
             return True
         return False if again.status is Status.INFEASIBLE else None
 
-    if better(without_limits(instance)) is False:
+    if better(without_limits(instance), without_limits) is False:
         return dict.fromkeys(fields, False)
-    judged = {field: better(free) for field, free in fields.items()}
+    judged = {field: better(free, partial(_without, field, site_names)) for field, free in fields.items()}
     return {field: verdict for field, verdict in judged.items() if verdict is not None}

@@ -14,6 +14,7 @@ from solver.context import Variables as Variables
 from solver.expressions import Expr as Expr
 from solver.expressions import required as required
 from solver.expressions import total as total
+from solver.gear_cuts import gear_cuts as gear_cuts
 from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT, Gear, Pool
 from solver.loss_cuts import loss_cuts
 from solver.losses import redundancy, spread
@@ -331,6 +332,7 @@ CONSTRAINTS: tuple[Callable[[Context], None], ...] = (
     replica_capacity,
     mix_cuts,
     node_cuts,
+    gear_cuts,
     packing,
     jobs,
     schedule,

@@ -16,24 +16,26 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
-from solver.bounding.beyond import Build, Extra, beyond, priced, within
+from solver.bounding.beyond import Build, Extra, beyond, of_families, priced, within
 from solver.bounding.fold import Folded, fold
 from solver.bounding.restrict import Part, restricted
 from solver.hints import give_whole_hint
 from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Status, StopReason
-from solver.search import PATIENCE, PROOF_S, Found, relative_gap, run
+from solver.search import PATIENCE, PROOF_S, Found, Values, relative_gap, run
 from solver.search_state import How
 
 START_POOLS = (0, 8)
-"""Pools beside those that the relaxation uses, that are searched before all others: where services must outlive losses in many
-load periods, forty are already too many for a good plan soon."""
+SMALL_COUNTS = 1_000
+"""Pools beside those that the relaxation uses, that are searched before all others where the few have more counts of replicas
+than that: of many services in many load periods forty pools are already too many for a good plan soon."""
 FEW_POOLS = 40
 MORE_POOLS = 200
 """Pools searched first; and then, where these have no plan."""
@@ -49,6 +51,10 @@ RELAX_SHARE = 0.15
 START_SHARE = 0.05
 FIRST_SHARE = 0.25
 """Shares of the time limit that the relaxation, each search of a start and that on few pools may take."""
+START_S, FIRST_S = 0.3, 1.0
+"""Where time is short these searches take so much of it [s]: without a good plan the rest is of no use."""
+LEAST_S = 0.5
+"""With less time left than that no proof among many pools is begun [s]: their model takes as long to build."""
 FIRST_GAP, FIRST_PATIENCE = 0.002, 0.1
 """The search on few pools stops at this gap, after this share of its time: what it finds is no more than a start."""
 
@@ -79,6 +85,54 @@ def focused(inst: Instance, how: How, build: Build = build_model) -> Focused | N
     return _Focus(inst, how, build, *found, started).search()
 
 
+def at_most(inst: Instance, most: int, plan: Values, how: How, build: Build = build_model) -> Found | None:
+    """A plan of an objective up to `most`: found (its bound says nothing), or proved not to exist; None where the relaxation says
+    nothing in time.
+
+    Parameters
+    ----------
+    plan : Values
+        A plan of an instance with the same pools: those like its own are told apart at once.
+    """
+    started = time.monotonic()
+
+    def left() -> float:
+        return max(0.05, how.time_limit_s - (time.monotonic() - started))
+
+    def first(part: Part) -> Found:
+        built = build(part.instance)
+        built.model.add(built.objective <= most)
+        found = run(
+            built, time_limit_s=left(), gap=1.0, workers=how.workers, seed=how.seed, stop=how.stop, patience=0.0
+        )
+        return found if found.values is None else replace(found, values=part.widened(found.values))
+
+    known = priced(inst, how.time_limit_s, build)
+    if known is None:
+        return None
+    extra, folded = known
+    part = within(inst, extra, most - extra.bound)
+    if folded is None or len(part.pools) <= MANY_LEFT:
+        return first(part)
+    number = {o: n for n, o in enumerate(part.pools)}
+    apart = set(folded.behind(folded.image(plan)))
+    for _ in range(MOST_ROUNDS):
+        families = fold(part.instance, frozenset(number[o] for o in apart if o in number))
+        if families is None:
+            break
+        found = first(within(families.instance, of_families(extra.of(part), families), most - extra.bound))
+        if found.values is None:
+            return found
+        behind = {part.pools[o] for o in families.behind(found.values)}
+        near = first(restricted(inst, behind))
+        if near.values is not None:
+            return near
+        if behind <= apart or near.status is not Status.INFEASIBLE:
+            break
+        apart |= behind
+    return first(part)
+
+
 @dataclass
 class _Focus:
     """A search under way: what is known of the whole instance so far."""
@@ -91,6 +145,7 @@ class _Focus:
     started: float
     best: Found | None = None
     bound: int = field(default=0)
+    _part: tuple[float, Part] | None = None
 
     def __post_init__(self) -> None:
         self.bound = math.ceil(max(self.extra.bound, self.how.floor) - 1e-6)
@@ -105,36 +160,97 @@ class _Focus:
         best = None if self.best is None else self.best.objective
         return math.inf if best is None else best - self.extra.bound
 
+    def _within(self) -> Part:
+        """The part in which every plan as good as the best one known lies."""
+        if self._part is None or self._part[0] != self.room:
+            self._part = (self.room, within(self.inst, self.extra, self.room))
+        return self._part[1]
+
     def search(self) -> Focused:
         for count in (*START_POOLS, FEW_POOLS, MORE_POOLS):
+            if count < FEW_POOLS and self._counts(FEW_POOLS) <= SMALL_COUNTS:
+                continue
             if count > FEW_POOLS and self.best is not None:
                 break
-            few = restricted(self.inst, _nearest(self.extra, count))
-            status = self._first(few, START_SHARE if count < FEW_POOLS else FIRST_SHARE)
+            few = restricted(self.inst, self._nearest(count))
+            status = self._first(few, start=count < FEW_POOLS)
             if len(few.pools) == len(self.inst.pools):
                 break
-        part = within(self.inst, self.extra, self.room)
+        if self.folded is not None and self.best is not None and self.best.values is not None:
+            # Of the families in use all pools.
+            near = restricted(self.inst, self.folded.behind(self.folded.image(self.best.values)))
+            if not set(near.pools) <= set(few.pools):
+                self._take(self._on(near, self.how, FIRST_PATIENCE), near)
+        part = self._within()
         covered = set(part.pools) <= set(few.pools) and set(part.options) <= set(few.options)
         if self.best is not None and covered and status is Status.OPTIMAL:
             return Focused(replace(self.best, wall_s=time.monotonic() - self.started), part, self.extra)
         if len(part.pools) > MANY_LEFT and self.folded is not None:
+            if self.best is not None and self._over(LEAST_S):
+                return Focused(self._so_far(), part, self.extra)
             proved = self._by_families()
             if proved is not None:
-                return Focused(proved, within(self.inst, self.extra, self.room), self.extra)
-            part = self._priced_singly(within(self.inst, self.extra, self.room))
+                return Focused(proved, self._within(), self.extra)
+            if self.best is not None and self._over():
+                return Focused(self._so_far(), self._within(), self.extra)
+            part = self._priced_singly(self._within())
         found = self._on(part, self.how)
         done = _joined(found, self.best, part, self.bound, time.monotonic() - self.started)
         self._take(found, part)
         # A better plan leaves less room.
-        less = within(self.inst, self.extra, self.room)
+        less = self._within()
         return Focused(done, min(part, less, key=lambda p: len(p.pools)), self.extra)
 
-    def _first(self, few: Part, share: float) -> Status:
-        """Search few pools for a start, for a share of the time."""
+    def _counts(self, count: int) -> int:
+        """Numbers of replicas, by kind and period, in a search of so many pools."""
+        near = set(self._nearest(count))
+        return len(self.inst.periods) * sum(r.pool in near for r in self.inst.replicas)
+
+    def _over(self, needed_s: float = 0.0) -> bool:
+        """Whether less time is left than is needed."""
+        stopped = self.how.stop is not None and self.how.stop.is_set()
+        return stopped or time.monotonic() - self.started > self.how.time_limit_s - needed_s
+
+    def _so_far(self) -> Found:
+        """The best plan known with the bound of all pools, where time is over: a model of all of them takes long to build alone."""
+        assert self.best is not None
+        assert self.best.objective is not None
+        stopped = self.how.stop is not None and self.how.stop.is_set()
+        bound = min(float(self.bound), float(self.best.objective))
+        reached = (relative_gap(self.best.objective, bound) or 0.0) <= self.how.gap
+        why = StopReason.INTERRUPTED if stopped else StopReason.GAP_REACHED if reached else StopReason.TIME_LIMIT
+        return replace(
+            self.best,
+            status=Status.OPTIMAL if bound >= self.best.objective else Status.FEASIBLE,
+            stop_reason=why,
+            bound=bound,
+            wall_s=time.monotonic() - self.started,
+        )
+
+    def _nearest(self, count: int) -> Sequence[int]:
+        """Pools that the relaxation uses, and those that cost least beyond it; of a family its cheapest and its leanest one."""
+        likely = range(len(self.inst.pools)) if self.folded is None else self._ends(self.folded)
+        used = set(self.extra.used).intersection(likely)
+        order = sorted(likely, key=lambda o: (self.extra.pools[o], o))
+        return sorted({*used, *order[:count]})
+
+    def _ends(self, folded: Folded) -> list[int]:
+        """The cheapest and the leanest pool of every family."""
+        cost = np.full(len(self.inst.pools), math.inf)
+        for c in self.inst.capacities:
+            cost[c.pool] = min(cost[c.pool], sum(c.cost))
+        watts = [p.it_w for p in self.inst.pools]
+        cheapest = (min(some, key=lambda o: (cost[o], watts[o])) for some in folded.pools)
+        leanest = (min(some, key=lambda o: (watts[o], cost[o])) for some in folded.pools)
+        return sorted({*cheapest, *leanest})
+
+    def _first(self, few: Part, *, start: bool) -> Status:
+        """Search few pools for a plan to start from; `start`: very few, for a moment."""
         # By the clock a near plan is enough; without one, the answer must not depend on how fast it was found.
         gap = max(self.how.gap, FIRST_GAP) if self.how.work_limit is None else self.how.gap
-        start = replace(self.how, time_limit_s=share * self.how.time_limit_s, gap=gap)
-        found = self._on(few, start, FIRST_PATIENCE)
+        least_s, share = (START_S, START_SHARE) if start else (FIRST_S, FIRST_SHARE)
+        how = replace(self.how, time_limit_s=max(least_s, share * self.how.time_limit_s), gap=gap)
+        found = self._on(few, how, FIRST_PATIENCE)
         self._take(found, few)
         return found.status
 
@@ -153,33 +269,31 @@ class _Focus:
         unfolded the next time, until it uses real pools only, or none is better than the best plan known.
         """
         assert self.folded is not None
-        apart: frozenset[int] = frozenset()
-        if self.best is not None and self.best.values is not None:
-            # Where the best plan known is the best of all, its families are those that merging makes look better.
-            apart = frozenset(self.folded.behind(self.folded.image(self.best.values)))
-            self.folded = fold(self.inst, apart)
+        # Where the best plan known is the best of all, its families are those that merging makes look better.
+        best = None if self.best is None else self.best.values
+        apart = set() if best is None else set(self.folded.behind(self.folded.image(best)))
         for _ in range(MOST_ROUNDS):
-            folded = self.folded
+            left = self._within()
+            number = {o: n for n, o in enumerate(left.pools)}
+            folded = fold(left.instance, frozenset(number[o] for o in apart if o in number))
             if folded is None:
                 return None
-            families = [f for f, some in enumerate(folded.pools) if self.extra.pools[some[0]] <= self.room]
-            options = [q for q, some in enumerate(folded.options) if self.extra.options[some[0]] <= self.room]
-            part = restricted(folded.instance, families, options)
-            found = self._run(part, self.how)
+            part = within(folded.instance, of_families(self.extra.of(left), folded), self.room)
+            found = self._run(part, self.how, seen=partial(_image, left=left, folded=folded))
             if found.status is Status.INFEASIBLE and self.best is None:
                 return found
             if found.bound is not None:
                 self.bound = max(self.bound, math.ceil(found.bound - 1e-6))
-            if found.values is None:
-                return None
-            behind = folded.behind(part.widened(found.values))
+            done = self._proved()
+            if done is not None or found.values is None:
+                return done
+            behind = {left.pools[o] for o in folded.behind(part.widened(found.values))}
             near = restricted(self.inst, behind)
             self._take(self._on(near, self.how, FIRST_PATIENCE), near)
             done = self._proved()
-            if done is not None or set(behind) <= apart:
+            if done is not None or behind <= apart:
                 return done
-            apart |= set(behind)
-            self.folded = fold(self.inst, apart)
+            apart |= behind
         return None
 
     def _proved(self) -> Found | None:
@@ -212,22 +326,29 @@ class _Focus:
     def _on(self, part: Part, how: How, patience: float | None = None) -> Found:
         return self._run(part, replace(how, time_limit_s=min(how.time_limit_s, self.left())), patience)
 
-    def _run(self, part: Part, how: How, patience: float | None = None) -> Found:
-        """CP-SAT on a part of the instance, which has no plan below the bound, starting from a plan that is known."""
+    def _run(
+        self,
+        part: Part,
+        how: How,
+        patience: float | None = None,
+        seen: Callable[[Values], Values | None] | None = None,
+    ) -> Found:
+        """CP-SAT on a part of the instance, which has no plan below the bound, starting from a plan that is known.
+
+        `seen` : what a plan is in the instance that the part is one of, where that is a folded one.
+        """
         built = self.build(part.instance)
         built.model.add(built.objective >= self.bound)
         if self.best is not None and self.best.values is not None:
-            plan = self.best.values
-            if self.folded is not None and part.whole is self.folded.instance:
-                plan = self.folded.image(plan)
-            known = part.narrowed(plan)
+            plan = self.best.values if seen is None else seen(self.best.values)
+            known = None if plan is None else part.narrowed(plan)
             if known is not None:
                 give_whole_hint(built, known)
         bound = self.bound
 
         def progress(value: float | None, low: float | None) -> None:
             # A bound of the first search is one of few pools only; plans of folded pools are none.
-            value = value if part.whole is self.inst else None
+            value = value if seen is None else None
             how.on_progress(value, bound if patience is not None or low is None else max(low, bound))
 
         return run(
@@ -245,10 +366,10 @@ class _Focus:
         )
 
 
-def _nearest(extra: Extra, count: int) -> Sequence[int]:
-    """Pools that the relaxation uses, and those that cost least beyond it."""
-    order = np.argsort(extra.pools, kind="stable")[:count].tolist()
-    return sorted({*extra.used, *order})
+def _image(values: Values, left: Part, folded: Folded) -> Values | None:
+    """A plan in the instance that a part is folded into; None where it lies outside the part."""
+    inside = left.narrowed(values)
+    return None if inside is None else folded.image(inside)
 
 
 def _joined(found: Found, best: Found | None, part: Part, bound: int, wall_s: float) -> Found:

@@ -18,7 +18,8 @@ from decimal import Decimal
 from catalogs.catalog import Catalog
 from catalogs.labels import NONE
 from solver.blend import has_mixes
-from solver.bounding.beyond import beyond
+from solver.bounding.beyond import MANY_POOLS, priced
+from solver.bounding.fold import fold, folded_part, remember
 from solver.bounding.linear import linear
 from solver.bounding.relaxation import relax
 from solver.bounding.restrict import restricted
@@ -29,7 +30,7 @@ from solver.focus import focused
 from solver.instance import Instance
 from solver.model import build_model
 from solver.plan import Result, SingleType, Status
-from solver.scaling import scale
+from solver.reuse import Known, scaled_as
 from solver.search import Found, Values, run
 from solver.search_state import How
 from solver.staged import simple, staged
@@ -65,10 +66,14 @@ def single_type(
     options: SolveOptions,
     stop: threading.Event | None,
     likely: Collection[str] = (),
+    known: Known | None = None,
 ) -> SingleType:
-    """Compare a plan with the cheapest one of a single type of accelerator; `likely` types are looked at first."""
+    """Compare a plan with the cheapest one of a single type of accelerator; `likely` types are looked at first.
+
+    `known` : reduced candidates with their integers, which may be the same.
+    """
     deadline = time.monotonic() + time_limit
-    inst = scale(reduced(found, within_accelerator=True, within_watts=True), catalog).instance
+    inst = scaled_as(reduced(found, within_accelerator=True, within_watts=True), catalog, known).instance
     floor = -math.inf if own.bound is None else own.bound * 100
     best = best_type(inst, deadline - time.monotonic(), options, stop, floor, likely)
     if best.bound is None:
@@ -163,11 +168,17 @@ def alone(inst: Instance) -> Iterator[tuple[str, Instance]]:
     """Each type of accelerator that can be had, with the instance in which nothing else can."""
     had = {c.pool for c in inst.capacities if not stays(c.billing)} | {o.pool for o in inst.options if not o.pooled}
     staying = {c.pool for c in inst.capacities if stays(c.billing)}
+    folded = fold(inst) if len(inst.pools) >= MANY_POOLS else None
     for name in sorted({inst.pools[o].accelerator for o in had} - {NONE}):
         mine = {o for o, pool in enumerate(inst.pools) if pool.accelerator in (name, NONE)}
         hired = [q for q, x in enumerate(inst.options) if x.pooled or x.pool in mine]
         part = restricted(inst, mine | staying, hired)
         others = {n for n, o in enumerate(part.pools) if o not in mine}
+        if not others:
+            if folded is not None:
+                remember(part.instance, folded_part(folded, part))
+            yield name, part.instance
+            continue
         yield (
             name,
             replace(
@@ -196,8 +207,8 @@ def lower_bound(inst: Instance, time_s: float) -> float | None:
     if lin is not None:
         bound = relax(lin, time_s).bound
         return math.ceil(bound - 1e-6) if math.isfinite(bound) else None
-    extra = beyond(build_model(inst), time_s)
-    return None if extra is None else math.ceil(extra.bound - 1e-6)
+    known = priced(inst, time_s)
+    return None if known is None else math.ceil(known[0].bound - 1e-6)
 
 
 def cheapest(inst: Instance, time_s: float, gap: float, options: SolveOptions, stop: threading.Event | None) -> Found:

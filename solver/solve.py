@@ -31,6 +31,7 @@ from solver.model import build_model, nearest_model, tie_break_model
 from solver.opening import Floor, Looked, many_builds, many_left, of_opened_builds, opened
 from solver.plan import Result, Status, StopReason
 from solver.priorities import Ranked, ranked
+from solver.reuse import Known, scaled_inside
 from solver.scale_up import STEPS, grown, has_a_limit, largest
 from solver.scaling import Scaled, scale
 from solver.search import Found, Values, run
@@ -158,14 +159,15 @@ def solve(
     result = assemble(answer)
     if options.runner_up and not (stop is not None and stop.is_set()) and (ranks is None or ranks.unproved is None):
         floors = scaled.instance.floors
-        runner = _runner_up(found, catalog, result, TIE_SHARE * time_limit, options, stop, floors)
+        known = (small, scaled) if ranks is None else None
+        runner = _runner_up(found, catalog, known, result, TIE_SHARE * time_limit, options, stop, floors)
         if runner is not None:
             result = result.model_copy(update={"runner_up": runner})
         result = with_alternatives(found, catalog, result, TIE_SHARE * time_limit, options, stop)
     if options.compares and ranks is None and result.status in (Status.OPTIMAL, Status.FEASIBLE):
         values = (final or search).values
         assert values is not None
-        held = compared(found, catalog, scaled, values, result, _beside(search, time_limit), options, stop)
+        held = compared(found, catalog, small, scaled, values, result, _beside(search, time_limit), options, stop)
         result = result.model_copy(update=held.stated())
     tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
     return result if floor is None else of_opened_builds(result)
@@ -373,6 +375,7 @@ def _nearest(
 def _runner_up(
     found: Candidates,
     catalog: Catalog,
+    known: Known | None,
     result: Result,
     time_limit: float,
     options: SolveOptions,
@@ -388,8 +391,10 @@ def _runner_up(
     other = reduced(found, without_accelerator=main, within_watts=True)
     if other.unserved and not found.problem.weighed:
         return runner_up_of(main, None, None, result, "no other accelerator serves " + ", ".join(other.unserved))
-    scaled = scale(other, catalog)
-    scaled = replace(scaled, instance=replace(scaled.instance, floors=floors))
+    part = None if known is None else scaled_inside(other, known)
+    scaled = scale(other, catalog) if known is None or part is None else replace(known[1], instance=part.instance)
+    if floors:
+        scaled = replace(scaled, instance=replace(scaled.instance, floors=floors))
     how = How(min(5.0, time_limit), 0.005, options.workers, options.seed, stop=stop)
     in_focus = focused(scaled.instance, how)
     search = None if in_focus is None else in_focus.found

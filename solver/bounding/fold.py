@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from solver.bounding.restrict import Part, restricted
 from solver.instance import Capacity, Instance, Option, Pool, Replica, Row
 from solver.search import Values
 
@@ -72,7 +73,7 @@ def _numbers(members: Members) -> dict[int, int]:
 
 READ = ("pools", "capacities", "services", "replicas", "options", "quotas", "rows")
 """What families are read from: instances that share these differ in limits alone."""
-MOST_KEPT = 4
+MOST_KEPT = 6
 _kept: list[tuple[tuple[object, ...], Folded | None]] = []
 
 
@@ -87,12 +88,35 @@ def fold(inst: Instance, apart: frozenset[int] = frozenset()) -> Folded | None:
     known = next((k for k in list(_kept) if all(a is b for a, b in zip(read, k[0], strict=True))), None)
     folded = _fold(inst) if known is None else known[1]
     if known is None:
-        _kept.append((read, folded))
-        del _kept[:-MOST_KEPT]
+        remember(inst, folded)
     if folded is None:
         return None
     small = {name: getattr(folded.instance, name) for name in READ}
     return replace(folded, instance=replace(inst, **small))
+
+
+def remember(inst: Instance, folded: Folded | None) -> None:
+    """Keep a folded instance that came of another one: `fold` gives it from then on."""
+    _kept.append((tuple(getattr(inst, name) for name in READ), folded))
+    del _kept[:-MOST_KEPT]
+
+
+def folded_part(folded: Folded, part: Part) -> Folded | None:
+    """A part of an instance folded as the whole was; None where it has some pools or ways of a family only."""
+
+    def kept(members: Members, inside: Sequence[int]) -> tuple[list[int], Members] | None:
+        number = {j: n for n, j in enumerate(inside)}
+        some = [n for n, same in enumerate(members) if not number.keys().isdisjoint(same)]
+        if any(j not in number for n in some for j in members[n]):
+            return None
+        return some, tuple(tuple(number[j] for j in members[n]) for n in some)
+
+    pools, ways = kept(folded.pools, part.pools), kept(folded.capacities, part.capacities)
+    kinds, picks = kept(folded.replicas, part.replicas), kept(folded.options, part.options)
+    if pools is None or ways is None or kinds is None or picks is None:
+        return None
+    small = restricted(folded.instance, pools[0], picks[0], kinds[0])
+    return Folded(small.instance, pools[1], ways[1], kinds[1], picks[1])
 
 
 def _fold(inst: Instance, apart: frozenset[int] = frozenset()) -> Folded | None:

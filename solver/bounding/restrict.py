@@ -79,12 +79,16 @@ def _service(service: Service, number: Mapping[int, int]) -> Service:
     return replace(service, groups=tuple(g for g in groups if g), ladders=tuple(x for x in ladders if x.pools))
 
 
-def restricted(inst: Instance, pools: Iterable[int], options: Iterable[int] | None = None) -> Part:
-    """The instance with only these pools and all gear, and of the options of jobs only these (all on the pools where not given)."""
+def restricted(
+    inst: Instance, pools: Iterable[int], options: Iterable[int] | None = None, kinds: Iterable[int] | None = None
+) -> Part:
+    """The instance with only these pools and all gear, and of the options of jobs and the kinds of replicas only these (all on
+    the pools where not given)."""
     kept = tuple(sorted(set(pools)))
     number = _numbered(kept)
     capacities = tuple(i for i, c in enumerate(inst.capacities) if c.pool in number)
-    replicas = tuple(k for k, r in enumerate(inst.replicas) if r.pool in number)
+    able = range(len(inst.replicas)) if kinds is None else sorted(set(kinds))
+    replicas = tuple(k for k in able if inst.replicas[k].pool in number)
     wanted = range(len(inst.options)) if options is None else sorted(set(options))
     chosen = tuple(q for q in wanted if inst.options[q].pool in number)
     way, kind, pick = _numbered(capacities), _numbered(replicas), _numbered(chosen)
