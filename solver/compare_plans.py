@@ -24,10 +24,11 @@ from solver.features.finance import (
     payback_months,
     present_value,
 )
-from solver.model import build_model
+from solver.least import least
 from solver.plan import Alternative, BreakEven, Item, Result, Status
 from solver.scaling import Scaled, scale
-from solver.search import Found, relative_gap, run
+from solver.search import Found, relative_gap
+from solver.search_state import How
 
 RENTED, BOUGHT = "all rented", "all bought"
 OWN_MODES = frozenset({"purchase", "owned"})
@@ -101,15 +102,8 @@ def _alternative(
     if stop is not None and stop.is_set():
         return Alternative(name=name, status=None, because="interrupted"), ()
     scaled = _one_sided(name, scale(small, catalog))
-    search = run(
-        build_model(scaled.instance),
-        time_limit_s=time_limit,
-        gap=GAP,
-        workers=options.workers,
-        seed=options.seed,
-        stop=stop,
-        patience=0.3,
-    )
+    how = How(time_limit, GAP, options.workers, options.seed, stop=stop)
+    search = least(scaled.instance, how, patience=0.3).found
     return _priced(name, scaled, search, result, found.problem)
 
 

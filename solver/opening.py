@@ -17,12 +17,11 @@ import numpy as np
 import polars as pl
 
 from catalogs.catalog import Catalog
-from solver.bounding.beyond import Extra
-from solver.bounding.restrict import Part
 from solver.candidates import Candidates, reduced
 from solver.candidates.merged import families, merged, only, together
 from solver.compare_plans import BOUGHT
 from solver.instance import Instance
+from solver.least import Looked
 from solver.plan import Result, Status, StopReason
 from solver.scaling import Scaled, scale
 from solver.search import Found, relative_gap
@@ -42,15 +41,6 @@ LEAST_S = 5.0
 """A small problem gets so much time at least [s]."""
 FEW_BUILDS = 200
 """So many open builds are searched beside the likely ones where time ran out."""
-
-
-@dataclass(frozen=True)
-class Looked:
-    """What a search found; where they are known the part in which every plan as good lies, and what pools cost beyond the bound."""
-
-    found: Found
-    part: Part | None = None
-    extra: Extra | None = None
 
 
 Look = Callable[[Instance, float], Looked]

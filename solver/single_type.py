@@ -26,14 +26,14 @@ from solver.bounding.restrict import restricted
 from solver.candidates import Candidates, reduced
 from solver.candidates.leases import lease_number
 from solver.events import SolveOptions
-from solver.focus import focused
 from solver.instance import Instance
+from solver.least import least
 from solver.model import build_model
 from solver.plan import Result, SingleType, Status
 from solver.reuse import Known, scaled_as
 from solver.search import Found, Values, run
 from solver.search_state import How
-from solver.staged import simple, staged
+from solver.staged import simple
 
 BOUND_S = 0.5
 """Most that the bound of one type may take [s]."""
@@ -213,12 +213,7 @@ def lower_bound(inst: Instance, time_s: float) -> float | None:
 
 def cheapest(inst: Instance, time_s: float, gap: float, options: SolveOptions, stop: threading.Event | None) -> Found:
     """Minimise an instance whose plan nobody sees: its objective and bound are all that is wanted."""
-    how = How(max(LEAST_S, time_s), gap, options.workers, options.seed, stop=stop)
-    found = staged(inst, how) if has_mixes(inst) else None
-    if found is not None:
-        return found
-    in_focus = focused(inst, how)
-    return plain_search(inst, time_s, gap, options, stop) if in_focus is None else in_focus.found
+    return least(inst, How(max(LEAST_S, time_s), gap, options.workers, options.seed, stop=stop)).found
 
 
 def plain_search(

@@ -18,17 +18,16 @@ from problems.schema import Problem
 from solver.alone import compared
 from solver.assemble import Answer, assemble, no_plan
 from solver.binding import binding_limits
-from solver.blend import blended, has_mixes, hint
 from solver.bounding.restrict import Part
 from solver.candidates import Candidates, build_candidates, reduced
 from solver.compare_plans import with_alternatives
 from solver.events import Event, OnEvent, SolveOptions
-from solver.focus import focused
 from solver.hints import give_hint
 from solver.instance import Instance
+from solver.least import Looked, least
 from solver.left_out import Limited, portfolio
 from solver.model import build_model, nearest_model, tie_break_model
-from solver.opening import Floor, Looked, many_builds, many_left, of_opened_builds, opened
+from solver.opening import Floor, many_builds, many_left, of_opened_builds, opened
 from solver.plan import Result, Status, StopReason
 from solver.priorities import Ranked, ranked
 from solver.reuse import Known, scaled_inside
@@ -37,10 +36,7 @@ from solver.scaling import Scaled, scale
 from solver.search import Found, Values, run
 from solver.search_state import How
 from solver.settle import settled
-from solver.staged import staged
 
-BLEND_SHARE = 0.25
-"""Share of the time limit that the search for a first plan with blended rates may take."""
 OPEN_SHARE = 0.5
 """Share of the time limit in which builds are opened, where there are many."""
 TIE_SHARE = 0.25
@@ -261,33 +257,13 @@ def _search(
         tell(Event("incumbent" if kind == "incumbent" else "bound", clock.now(), b, low, relative))
 
     how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress, floor=floor)
-    if near is None and not instance.wishes:
-        in_stages = staged(instance, how) if has_mixes(instance) else None
-        if in_stages is not None:
-            return Looked(in_stages)
-        in_focus = focused(instance, how)
-        if in_focus is not None:
-            return Looked(in_focus.found, in_focus.part, in_focus.extra)
+    if near is None:
+        return least(instance, how)
     built = build_model(instance)
-    spent = 0.0
-    if near is not None:
-        give_hint(built, near)
-    elif has_mixes(instance):
-        first = run(
-            build_model(blended(instance)),
-            time_limit_s=BLEND_SHARE * time_limit,
-            gap=0.01,
-            workers=options.workers,
-            seed=options.seed,
-            stop=stop,
-            patience=0.2,
-        )
-        spent = first.wall_s
-        if first.values is not None:
-            hint(built, first.values)
+    give_hint(built, near)
     found = run(
         built,
-        time_limit_s=max(1.0, time_limit - spent),
+        time_limit_s=max(1.0, time_limit),
         gap=gap,
         workers=options.workers,
         seed=options.seed,
@@ -396,19 +372,7 @@ def _runner_up(
     if floors:
         scaled = replace(scaled, instance=replace(scaled.instance, floors=floors))
     how = How(min(5.0, time_limit), 0.005, options.workers, options.seed, stop=stop)
-    in_focus = focused(scaled.instance, how)
-    search = None if in_focus is None else in_focus.found
-    if search is None and has_mixes(scaled.instance) and not scaled.instance.wishes:
-        search = staged(scaled.instance, how)
-    search = search or run(
-        build_model(scaled.instance),
-        time_limit_s=how.time_limit_s,
-        gap=how.gap,
-        workers=how.workers,
-        seed=how.seed,
-        stop=stop,
-        patience=0.3,
-    )
+    search = least(scaled.instance, how, patience=0.3).found
     return runner_up_of(main, scaled, search, result, "no plan without it meets the limits")
 
 

@@ -88,8 +88,9 @@ def _staged(inst: Instance, how: How, started: float) -> Found | None:
 
 
 def simple(inst: Instance) -> bool:
-    """Nothing may be left out: what columns of pools can stand for."""
-    return not inst.wishes
+    """Nothing may be left out, no mix is to outlive a loss: what columns of pools can stand for."""
+    mixed = [s for s in inst.services if len(s.demand) > 1]
+    return not inst.wishes and not any(s.redundant or s.groups or s.ladders for s in mixed)
 
 
 def _rounded(state: State, lin: Linear, relaxed: Relaxed) -> None:

@@ -1,0 +1,88 @@
+"""The cheapest plan of an instance by the search that suits it (docs/solving.md): the plan itself, and all that it is held against."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from solver.blend import blended, has_mixes, hint, remixed, unmixed
+from solver.bounding.beyond import Extra
+from solver.bounding.restrict import Part, restricted
+from solver.focus import focused
+from solver.instance import Instance
+from solver.model import build_model
+from solver.search import PATIENCE, Found, run
+from solver.search_state import How
+from solver.staged import staged
+
+BLEND_SHARE = 0.25
+"""Share of the time limit that the search for a first plan with blended rates may take."""
+LEAST_S = 1.0
+"""Time for CP-SAT, whatever is left [s]."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a search found; where they are known the part in which every plan as good lies, and what pools cost beyond the bound."""
+
+    found: Found
+    part: Part | None = None
+    extra: Extra | None = None
+
+
+def least(inst: Instance, how: How, patience: float = PATIENCE) -> Looked:
+    """Minimise an instance.
+
+    Parameters
+    ----------
+    patience
+        Of CP-SAT, where it searches the whole at once (see `solver.search.run`).
+    """
+    plain = unmixed(inst)
+    looked = _least(plain, how, patience)
+    if plain is inst or looked.found.values is None:
+        return looked
+    values = remixed(inst, looked.found.values)
+    if values is None:
+        return _least(inst, how, patience)
+    part = None if looked.part is None else restricted(inst, looked.part.pools, looked.part.options)
+    return Looked(replace(looked.found, values=values), part, looked.extra)
+
+
+def _least(inst: Instance, how: How, patience: float) -> Looked:
+    if not inst.wishes:
+        in_stages = staged(inst, how) if has_mixes(inst) else None
+        if in_stages is not None:
+            return Looked(in_stages)
+        in_focus = focused(inst, how)
+        if in_focus is not None:
+            return Looked(in_focus.found, in_focus.part, in_focus.extra)
+    built = build_model(inst)
+    spent = 0.0
+    if has_mixes(inst):
+        first = run(
+            build_model(blended(inst)),
+            time_limit_s=BLEND_SHARE * how.time_limit_s,
+            gap=0.01,
+            workers=how.workers,
+            seed=how.seed,
+            stop=how.stop,
+            patience=0.2,
+        )
+        spent = first.wall_s
+        if first.values is not None:
+            hint(built, first.values)
+    found = run(
+        built,
+        time_limit_s=max(LEAST_S, how.time_limit_s - spent),
+        gap=how.gap,
+        workers=how.workers,
+        seed=how.seed,
+        log=how.log,
+        stop=how.stop,
+        # What is told is the problem's objective; the value of a priority is not.
+        on_progress=how.on_progress if inst.goal is None else None,
+        patience=patience,
+        known_bound=how.floor if math.isfinite(how.floor) else None,
+    )
+    return Looked(found)
