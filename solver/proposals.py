@@ -11,7 +11,7 @@ from solver.bounding.route import balanced
 from solver.fixed_values import filled, objective_of
 from solver.model import build_model
 from solver.search import Found, Values, run
-from solver.search_state import State, option_pools
+from solver.search_state import State, likely_pools
 
 PROPOSAL_S = 2.0
 
@@ -59,7 +59,7 @@ def _at_once(state: State, lin: Linear, hold: Floats, counts: Counts) -> float |
 
 def _fixed(state: State, lin: Linear, hold: Floats, counts: Counts) -> tuple[Found, Part]:
     inst = state.inst
-    part = restricted(inst, np.unique(lin.hold_pool[hold > 0.5]).tolist() + option_pools(inst))
+    part = restricted(inst, np.unique(lin.hold_pool[hold > 0.5]).tolist() + likely_pools(state, None))
     built = build_model(part.instance)
     number = {j: i for i, j in enumerate(part.capacities)}
     kinds = {j: i for i, j in enumerate(part.replicas)}

@@ -16,6 +16,8 @@ from solver.instance import Instance
 from solver.plan import Status, StopReason
 from solver.search import PATIENCE, Found, Values, relative_gap
 
+LIKELY = 4
+"""Pools on which a job is likely to run, where only some are looked at."""
 Progress = Callable[[float | None, float | None], None]
 
 
@@ -137,9 +139,31 @@ def held_pools(state: State) -> set[int]:
     return held | {state.inst.capacities[i].pool for (i, _), n in state.values.hourly.items() if n}
 
 
-def option_pools(inst: Instance) -> list[int]:
-    """Pools that jobs may hire nodes of."""
-    return [o.pool for o in inst.options]
+def likely_pools(state: State, relaxed: Relaxed | None) -> list[int]:
+    """Pools of the ways to run jobs that a good plan is likely to use: a few of every job, and those of the incumbent."""
+    options = state.inst.options
+    if not options:
+        return []
+    hired = relaxed.priced.hired if relaxed is not None and relaxed.priced is not None else [o.cost for o in options]
+    order = np.argsort(np.asarray(hired, float), kind="stable").tolist()
+    taken: dict[int, set[int]] = {}
+    for q in order:
+        mine = taken.setdefault(options[q].work, set())
+        if len(mine) < LIKELY:
+            mine.add(options[q].pool)
+    chosen = {} if state.values is None else state.values.chosen
+    return sorted({o for mine in taken.values() for o in mine} | {options[q].pool for q, n in chosen.items() if n})
+
+
+def usable_part(state: State, relaxed: Relaxed) -> tuple[list[int], list[int]]:
+    """Pools and options that a plan better than the incumbent could use: by nodes that are held, or for a job that hires its own."""
+    options = state.inst.options
+    if relaxed.priced is None or state.objective is None:
+        return list(range(len(state.inst.pools))), list(range(len(options)))
+    held = set(usable_pools(state, relaxed).tolist())
+    room = state.objective - relaxed.priced.bound
+    some = [q for q, o in enumerate(options) if relaxed.priced.hired[q] <= room and (not o.pooled or o.pool in held)]
+    return sorted(held | {options[q].pool for q in some}), some
 
 
 def outcome(state: State) -> Found:

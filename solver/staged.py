@@ -32,9 +32,11 @@ from solver.model import PlanModel, build_model
 from solver.plan import Status
 from solver.proposals import plan_of
 from solver.search import PATIENCE, Found, run
-from solver.search_state import How, State, cost_step, option_pools, outcome, promising, usable_pools
+from solver.search_state import How, State, cost_step, likely_pools, outcome, promising, usable_part, usable_pools
 
 RELAX_SHARE = 0.3
+LARGE_SHARE = 0.6
+"""Share by whose end the relaxation of a large instance must be done: without it there is nothing to go by."""
 BLEND_SHARE = 0.1
 TREE_SHARE = 0.4
 IMPROVE_SHARE = 0.85
@@ -69,7 +71,8 @@ def _staged(inst: Instance, how: How, started: float) -> Found | None:
     if lin is None:
         return None
     state = State(inst, how, started, step=cost_step(inst))
-    relaxed = relax(lin, state.left(RELAX_SHARE), state.raise_bound, state.stopped)
+    share = RELAX_SHARE if len(lin.load_kind) <= LARGEST_LOADS else LARGE_SHARE
+    relaxed = relax(lin, state.left(share), state.raise_bound, state.stopped)
     state.cuts = relaxed.cuts
     if relaxed.priced is not None and not state.over():
         if len(inst.periods) > 1 and countable(inst) and len(lin.load_kind) > SMALL_COUNTED:
@@ -122,7 +125,7 @@ def _blend(state: State, lin: Linear, relaxed: Relaxed) -> None:
     """A first plan with blended rates on few pools, where dives take long."""
     if len(state.inst.periods) == 1:
         return
-    part = restricted(state.inst, promising(state, relaxed, 4).tolist() + option_pools(state.inst))
+    part = restricted(state.inst, promising(state, relaxed, 4).tolist() + likely_pools(state, relaxed))
     found = run(
         build_model(blended(part.instance)),
         time_limit_s=min(BLEND_SHARE * state.how.time_limit_s, max(0.1, state.left())),
@@ -251,11 +254,15 @@ def add_cuts(built: PlanModel, lin: Linear, part: Part, cuts: list[Cut]) -> int:
 
 def _rest(state: State, lin: Linear, relaxed: Relaxed) -> None:
     """CP-SAT on the pools that are left: it makes the proof where the tree could not, and finds what it did not."""
-    usable = usable_pools(state, relaxed) if relaxed.priced is not None else np.arange(len(state.inst.pools))
-    if state.values is not None and int(np.isin(lin.load_pool, usable).sum()) > LARGEST_LOADS:
-        return  # to build it would take longer than is left
-    extra = option_pools(state.inst)
-    part = restricted(state.inst, sorted(set(usable.tolist()) | set(extra)))
+    pools, options = usable_part(state, relaxed)
+    whole = int(np.isin(lin.load_pool, pools).sum()) <= LARGEST_LOADS
+    if not whole:
+        if state.values is not None or relaxed.priced is None:
+            return  # to build it would take longer than is left
+        # Any plan is worth having, from what the relaxation would use.
+        pools = sorted({*promising(state, relaxed, FEW_POOLS).tolist(), *likely_pools(state, relaxed)})
+        options = [q for q, o in enumerate(state.inst.options) if o.pool in set(pools)]
+    part = restricted(state.inst, pools, options)
     built = build_model(part.instance)
     add_cuts(built, lin, part, state.cuts)
     if math.isfinite(state.bound):
@@ -266,7 +273,7 @@ def _rest(state: State, lin: Linear, relaxed: Relaxed) -> None:
             give_whole_hint(built, known)
 
     def progress(best: float | None, bound: float | None) -> None:
-        if bound is not None:
+        if bound is not None and whole:
             state.raise_bound(bound)
         if best is not None and (state.objective is None or best < state.objective):
             state.how.on_progress(best, state.bound if math.isfinite(state.bound) else None)
@@ -285,6 +292,8 @@ def _rest(state: State, lin: Linear, relaxed: Relaxed) -> None:
     state.size = (found.variables, found.constraints)
     if found.values is not None and found.objective is not None:
         state.take(found.objective, part.widened(found.values))
+    if not whole:
+        return
     if found.status is Status.OPTIMAL and found.objective is not None:
         state.raise_bound(found.objective)
     elif found.status is Status.INFEASIBLE:

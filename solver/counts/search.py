@@ -97,7 +97,7 @@ def bound_counts(
     inst: Instance,
     lin: Linear,
     relaxed: Relaxed,
-    pools: Sequence[int],
+    usable: tuple[Sequence[int], Sequence[int]],
     values: Values,
     *,
     left: Callable[[], float],
@@ -110,12 +110,12 @@ def bound_counts(
 
     Parameters
     ----------
-    pools
-        All that a plan better than `values` could use.
+    usable
+        Pools, and options, that a plan better than `values` could use.
     small
         Rows of least costs come first, and SCIP searches in place of HiGHS.
     """
-    part = restricted(inst, pools)
+    part = restricted(inst, *usable)
     columns = len(part.instance.replicas) * len(inst.periods)
     known = part.narrowed(values)
     if known is None or columns > LARGEST:

@@ -10,7 +10,7 @@ from solver.counts.cover import Cover
 from solver.counts.search import CountSearch, bound_counts
 from solver.counts.start import held_for, trimmed
 from solver.proposals import plan_of
-from solver.search_state import State, held_pools, option_pools, promising, usable_pools
+from solver.search_state import State, held_pools, likely_pools, promising, usable_part, usable_pools
 
 COMMIT_SHARE, COUNTS_SHARE = 0.7, 0.96
 """By whose end the search over commitments, and that over all counts, must be done."""
@@ -39,7 +39,7 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
         state.inst,
         lin,
         relaxed,
-        sorted({*pools, *held_pools(state), *option_pools(state.inst)}),
+        sorted({*pools, *held_pools(state), *likely_pools(state, relaxed)}),
         state.values,
         left=state.left,
         over=state.over,
@@ -51,12 +51,11 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
     def bound() -> None:
         try:
             assert state.values is not None
-            pools = usable_pools(state, relaxed).tolist()
             bound_counts(
                 state.inst,
                 lin,
                 relaxed,
-                pools,
+                usable_part(state, relaxed),
                 state.values,
                 left=lambda: state.left(COUNTS_SHARE),
                 over=state.over,

@@ -162,7 +162,7 @@ def test_search_over_counts_finds_the_optimum_of_small_portfolios(seed: int) -> 
     until = time.monotonic() + 2.0
     search.neighbours(1, lambda: until - time.monotonic(), seed=1, step=1)
     bound_counts(
-        inst, lin, relaxed, pools, start, left=left, over=lambda: False,
+        inst, lin, relaxed, (pools, range(len(inst.options))), start, left=left, over=lambda: False,
         on_bound=bounds.append, on_better=lambda n, v: plans.append((n, v)),
     )  # fmt: skip
     reached = min((n for n, _ in plans), default=round(cost))
