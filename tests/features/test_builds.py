@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogs.load import load_catalog
-from solver.features.builds import COLUMNS, WHOLE, compatible_builds, complete_systems, server_builds
+from solver.features.builds import COLUMNS, WHOLE, Unpowered, compatible_builds, complete_systems, server_builds
 from solver.features.builds_reduce import unbeaten
 from solver.features.parts import KEY, Parts
 from solver.verify_parts import check_parts
@@ -46,6 +46,14 @@ def compare(parts: Parts, wanted: pl.DataFrame) -> int:
         # The one that is best when a watt is worth so much is among them, and so it is for any lower worth.
         assert min(group["price_usd"] + 3.0 * group["nameplate_w"]) == worth[0][0]
         assert min(group["price_usd"] + group["nameplate_w"]) == min(p + w for p, w in expected[key])
+    # Of builds beyond some watts, those stay that are worth their price, under the numbers that they have.
+    limit = Unpowered(1600.0, 0.5, 3.0)
+    within, _ = compatible_builds(parts, wanted, watt_usd=math.inf, unpowered=limit)
+    cards = {c["accelerator"]: c["tdp_w"] for c in parts.accelerators.iter_rows(named=True)}
+    least_w = pl.col("nameplate_w") - 0.5 * pl.col("gpus") * pl.col("accelerator").replace_strict(cards)
+    few = every.filter(least_w <= 1600)
+    worth = every.join(paid.select(*KEY, "price_usd", "nameplate_w"), on=[*KEY, "price_usd", "nameplate_w"], how="semi")
+    assert within.sort(*KEY, "variant").equals(pl.concat([few, worth]).unique([*KEY, "variant"]).sort(*KEY, "variant"))
     cheapest, refused_too = compatible_builds(parts, wanted)
     assert {tuple(r[k] for k in KEY): r["price_usd"] for r in cheapest.iter_rows(named=True)} == {
         key: built[0][0] for key, built in expected.items()

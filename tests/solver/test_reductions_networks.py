@@ -7,6 +7,7 @@ there is and nothing left out at all, once as `solve` has it.
 from __future__ import annotations
 
 import json
+import math
 import random
 from dataclasses import replace
 from functools import lru_cache
@@ -90,7 +91,7 @@ def everything(loaded: LoadedProblem, cat: Catalog) -> Candidates:
     """Candidates of every build on the staircase of price and watts, also where others stand in."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(onsite, "unbeaten", lambda builds, *_, **__: builds)
-        patch.setattr(onsite, "_lean_where_it_tells", lambda builds, *_, **__: builds)
+        patch.setattr(onsite, "largest_node_w", lambda *_: math.inf)
         patch.setattr(onsite, "watts_scarce", lambda _: True)
         return build_candidates(loaded.problem, cat, Path())
 
