@@ -25,8 +25,7 @@ from solver.candidates.rooms import room_reasons
 from solver.candidates.storage_needs import classes_of
 from solver.candidates.terms import allowed, has_tags, trusted
 from solver.candidates.watts import largest_node_w, most_per_watt, watts_scarce
-from solver.features.builds import Unpowered, server_builds
-from solver.features.builds_reduce import unbeaten
+from solver.features.builds import Unpowered, complete_systems, least_w, server_builds
 from solver.features.parts import HOST_NEEDS, LEVEL_SCHEMA, Parts
 from solver.features.power import power_states
 from solver.features.speed_tables import SpeedTables
@@ -116,21 +115,21 @@ def bought_pools(
     """
     if not problem.sites or "purchase" not in problem.billing_modes:
         return nothing()
-    levels = requirement_levels(problem, catalog)
     scarce = every_state or watts_scarce(problem)
     worth = most_per_watt(problem, catalog)
+    limits = Unpowered(largest_node_w(problem, catalog), _lowest_cap(catalog), worth)
+    unpowered = None if any_watts or every_state else limits
     parts, barred = _allowed_parts(problem, catalog)
-    builds, refused = server_builds(
+    levels = requirement_levels(problem, catalog, _networks_inside(parts, unpowered))
+    built = server_builds(
         parts,
         levels,
         watt_usd=math.inf if scarce else worth,
-        unpowered=None
-        if any_watts or every_state
-        else Unpowered(largest_node_w(problem, catalog), _lowest_cap(catalog), worth),
+        unpowered=unpowered,
+        alike=_alike(problem),
+        least_confidence=problem.policy.min_confidence,
     )
-    # Levels that led to the very same machine are one pool.
-    builds = builds.unique(["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True)
-    builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
+    builds = built.builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
     usd = rates.filter(pl.col("price_currency") == "USD")
     placed = with_modes(_on_sites(problem, builds, "server"), catalog, "server").with_columns(
         node_limit=pl.lit(None, pl.Int64)
@@ -144,7 +143,6 @@ def bought_pools(
         ),
     ]
     kept, dropped = split_by_reason(placed, reasons, "pool")
-    kept, beaten = _without_beaten(kept, levels, problem, catalog)
     capacity = (
         kept.join(usd, how="cross")
         .with_columns(
@@ -160,7 +158,19 @@ def bought_pools(
         )
         .select(CAPACITY_COLUMNS)
     )
-    return Pools(typed_pools(kept), typed_capacity(capacity), pl.concat([barred, dropped, beaten, _refused(refused)]))
+    return Pools(
+        typed_pools(kept),
+        typed_capacity(capacity),
+        pl.concat([barred, dropped, _beaten(built.beaten), _refused(built.refused)]),
+    )
+
+
+def _networks_inside(parts: Parts, unpowered: Unpowered | None) -> list[str]:
+    """Networks of systems sold whole that some site could power."""
+    systems, _ = complete_systems(parts)
+    if unpowered is not None:
+        systems = systems.filter(least_w(unpowered.cap_share) <= unpowered.watts)
+    return systems["network"].drop_nulls().unique().to_list()
 
 
 def _lowest_cap(catalog: Catalog) -> float:
@@ -187,10 +197,8 @@ def _allowed_parts(problem: Problem, catalog: Catalog) -> tuple[Parts, pl.DataFr
     return replace(parts, servers=servers.select(parts.servers.columns)), barred
 
 
-def _without_beaten(
-    builds: pl.DataFrame, levels: pl.DataFrame, problem: Problem, catalog: Catalog
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Take out builds for which another stands in; item and reason of those that went.
+def _alike(problem: Problem) -> list[str]:
+    """What a build must have in common with one that stands in for it, beside cards and NICs.
 
     Exact for services that must survive the loss of a node, too: the other has the same cards, and counts as one with it.
     """
@@ -201,10 +209,14 @@ def _without_beaten(
     if problem.data or any(classes_of(w) for w in problem.workloads):
         # Data may lie on drives that nothing else asks for.
         alike += ["storage", "drive_count"]
-    best = unbeaten(builds, levels, catalog.accelerators, alike)
-    gone = builds.join(best, on="pool", how="anti", maintain_order="left")
+    return alike
+
+
+def _beaten(beaten: pl.DataFrame) -> pl.DataFrame:
+    """Builds for which another stands in, as drops."""
     text = "another build with the same cards and NICs meets the same needs for no more money and watts"
-    return best, gone.select(item="pool", reason=pl.lit(text))
+    item = pl.format("{} {}x {}/{}", "server", "gpus", "accelerator", "level")
+    return beaten.rechunk().select(item.alias("item"), reason=pl.lit(text))
 
 
 def _refused(refused: pl.DataFrame) -> pl.DataFrame:
@@ -224,7 +236,7 @@ def owned_machines(problem: Problem, catalog: Catalog) -> pl.DataFrame:
     need = {**dict.fromkeys(HOST_NEEDS, 0.0), "cores_min": 1.0, "nic_gbps": 0.0, "nic_per_gpu": False, "rdma": False}
     level = pl.DataFrame([{"level": "owned", "network": None, **need}], schema=LEVEL_SCHEMA)
     free = catalog.accelerators.with_columns(price_usd=pl.col("price_usd").fill_null(0.0))
-    builds, _ = server_builds(replace(catalog_parts(catalog), accelerators=free), level)
+    builds = server_builds(replace(catalog_parts(catalog), accelerators=free), level).builds
     builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
     wanted = pl.DataFrame(
         [

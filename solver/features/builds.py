@@ -9,11 +9,13 @@ The price of a build holds its NICs and its nameplate their watts; cables and sw
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
+from solver.features.builds_reduce import unbeaten
 from solver.features.parts import (
     BUILD_RULES,
     HOST_NEEDS,
@@ -107,10 +109,24 @@ class Unpowered:
     watt_usd: float
 
 
+class Built(NamedTuple):
+    """What `server_builds` gives: builds (`COLUMNS`), refused (`KEY`, reason) and beaten (columns as builds)."""
+
+    builds: pl.DataFrame
+    refused: pl.DataFrame
+    beaten: pl.DataFrame
+
+
 def server_builds(
-    parts: Parts, levels: pl.DataFrame, *, watt_usd: float = 0.0, unpowered: Unpowered | None = None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Everything that can be bought: systems as they are, and the best builds of the rest for every requirement level.
+    parts: Parts,
+    levels: pl.DataFrame,
+    *,
+    watt_usd: float = 0.0,
+    unpowered: Unpowered | None = None,
+    alike: Sequence[str] | None = None,
+    least_confidence: str = "recalled",
+) -> Built:
+    """Everything worth buying: systems as they are, and the best builds of the rest for every requirement level.
 
     Parameters
     ----------
@@ -118,18 +134,27 @@ def server_builds(
         As `solver.features.parts.LEVEL_SCHEMA`.
     watt_usd, unpowered
         What a watt less may be worth (see `compatible_builds`) [USD/W].
+    alike : sequence of str, optional
+        Leave out builds for which another with the same cards and NICs stands in (`solver.features.builds_reduce.unbeaten`),
+        if it is equal in these columns, too. Without it only builds that are the same in all parts are one.
+    least_confidence : str
+        Builds whose price is less sure stand in for no others that are.
 
     Returns
     -------
-    builds : pl.DataFrame
-        `COLUMNS`; parts is the bill of materials as text. Of systems sold whole, parts inside are not named but for the
-        CPUs, and network and nic_count are null where the catalogue does not tell.
-    refused : pl.DataFrame
-        `KEY`, reason.
+    builds, refused, beaten : pl.DataFrame
+        In builds, parts is the bill of materials as text. Of systems sold whole, parts inside are not named but for the
+        CPUs, and network and nic_count are null where the catalogue does not tell. A machine that several levels lead to is
+        there once.
     """
     built, refused = compatible_builds(parts, levels, watt_usd=watt_usd, unpowered=unpowered)
     whole, unpriced = complete_systems(parts)
-    return pl.concat([whole, built]), pl.concat([unpriced, refused])
+    every = pl.concat([whole, built]).unique(
+        ["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True
+    )
+    best = every if alike is None else unbeaten(every, levels, parts.accelerators, alike, least_confidence)
+    beaten = every.join(best, on=[*KEY, "variant"], how="anti", maintain_order="left")
+    return Built(best, pl.concat([unpriced, refused]), beaten)
 
 
 def compatible_builds(
@@ -202,9 +227,16 @@ def _worth_it(watt_usd: float) -> pl.Expr:
 
 def _powered_or_paid(builds: pl.DataFrame, unpowered: Unpowered) -> pl.DataFrame:
     """Builds (ordered as for `worth_keeping`) that some site could power, and those that are worth their price without a limit."""
-    cards_w = pl.col("card_w") * pl.col("gpus")
-    least_w = pl.col("supply_w") - cards_w * (1 - unpowered.cap_share)
-    return builds.filter((least_w <= unpowered.watts) | _worth_it(unpowered.watt_usd))
+    named = builds.with_columns(
+        nameplate_w="supply_w", host_nameplate_w=pl.col("supply_w") - pl.col("card_w") * pl.col("gpus")
+    )
+    powered = least_w(unpowered.cap_share) <= unpowered.watts
+    return named.filter(powered | _worth_it(unpowered.watt_usd)).select(builds.columns)
+
+
+def least_w(cap_share: float) -> pl.Expr:
+    """Nameplate of a server with its cards held to `cap_share` of their rating [W]; reads nameplate_w, host_nameplate_w."""
+    return pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * cap_share
 
 
 def _by_level(refused: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:

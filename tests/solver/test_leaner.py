@@ -17,7 +17,7 @@ from solver.bounding import beyond
 from solver.bounding.fold import fold
 from solver.candidates import build_candidates, onsite, reduced
 from solver.candidates.watts import most_per_watt
-from solver.features.builds import server_builds, worth_keeping
+from solver.features.builds import Built, server_builds, worth_keeping
 from solver.features.parts import KEY
 from solver.focus import focused
 from solver.instance import Instance
@@ -70,9 +70,9 @@ def by_money_and_nodes_per_rack(builds: pl.DataFrame, problem: Problem, watt_usd
 def by_the_rule(loaded: LoadedProblem, cat: Catalog) -> int | None:
     worth = most_per_watt(loaded.problem, cat)
 
-    def ruled(*args: Any, **more: Any) -> tuple[pl.DataFrame, pl.DataFrame]:
-        builds, refused = server_builds(*args, **more)
-        return by_money_and_nodes_per_rack(builds, loaded.problem, worth), refused
+    def ruled(*args: Any, **more: Any) -> Built:
+        built = server_builds(*args, **more)
+        return built._replace(builds=by_money_and_nodes_per_rack(built.builds, loaded.problem, worth))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(onsite, "server_builds", ruled)

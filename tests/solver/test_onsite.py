@@ -21,7 +21,8 @@ from solver.candidates.onsite import bought_pools, owned_pools
 from solver.candidates.pools import build_pools
 from solver.candidates.watts import largest_node_w, most_per_watt, watts_scarce
 from solver.events import SolveOptions
-from solver.features.builds import server_builds
+from solver.features import builds as features
+from solver.features.builds import Built, server_builds
 from solver.features.speed_tables import SpeedTables
 from solver.solve import solve
 from solver.verify import verify
@@ -164,7 +165,7 @@ def test_builds_that_others_stand_in_for_change_no_optimum(
 ) -> None:
     found = optimum(loaded)
     fewer = bought(loaded).pools.height
-    monkeypatch.setattr(onsite, "unbeaten", lambda builds, *_: builds)
+    monkeypatch.setattr(features, "unbeaten", lambda builds, *_: builds)
     assert bought(loaded).pools.height > fewer
     assert optimum(loaded) == pytest.approx(found, abs=0.02)
 
@@ -222,10 +223,10 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[pl.DataFrame]:
     """What `server_builds` gives from here on."""
     made: list[pl.DataFrame] = []
 
-    def counting(*args: Any, **more: Any) -> tuple[pl.DataFrame, pl.DataFrame]:
-        both = server_builds(*args, **more)
-        made.append(both[0])
-        return both
+    def counting(*args: Any, **more: Any) -> Built:
+        built = server_builds(*args, **more)
+        made.append(built.builds)
+        return built
 
     monkeypatch.setattr(onsite, "server_builds", counting)
     return made
@@ -236,7 +237,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "problems").glob("*.yam
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_the_builds_of_every_example_stay_few(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every network, lean builds and all: under 5,000 before any is compared with another, and still far fewer after."""
+    """Every network, lean builds and all."""
     made = spied(monkeypatch)
     loaded = load_problem(path)
     pools = bought(loaded).pools
@@ -247,7 +248,8 @@ def test_the_builds_of_every_example_stay_few(path: Path, monkeypatch: pytest.Mo
 
 
 def test_barred_servers_and_cards_are_not_built_and_named_by_what_bars_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = {"accelerators": {"deny": ["L4"]}, "vendors": {"deny": ["amd"]}, "deployment": ["on_premises"]}
+    modes = {"deployment": ["on_premises"]}
+    limits = {"accelerators": {"deny": ["L4"]}, "vendors": {"deny": ["amd"]}, **modes}
     loaded = problem(TUNE, CHAT, sites=[{**ROOM, "it_power": "9kW"}], limits=limits)
     made = spied(monkeypatch)
     found = bought(loaded)
@@ -259,21 +261,21 @@ def test_barred_servers_and_cards_are_not_built_and_named_by_what_bars_them(monk
     assert barred.filter(pl.col("item").str.ends_with("x L4")).height > 1
     assert "L4" not in made[0]["accelerator"]
     # The same pools as where all is built first and barred after.
-    whole = bought(problem(TUNE, CHAT, sites=[{**ROOM, "it_power": "9kW"}]))
+    whole = bought(problem(TUNE, CHAT, sites=[{**ROOM, "it_power": "9kW"}], limits=modes))
     assert made[1].height > made[0].height
     vendors = dict(catalog().accelerators.select("accelerator", "vendor").iter_rows())
-    left = whole.pools.filter(
-        pl.col("accelerator") != "L4", pl.col("accelerator").replace_strict(vendors) != "AMD"
-    ).filter(pl.col("deployment_mode") == "on_premises")
+    left = whole.pools.filter(pl.col("accelerator") != "L4", pl.col("accelerator").replace_strict(vendors) != "AMD")
     assert found.pools.equals(left)
 
 
 def test_a_question_about_looser_watts_has_the_builds_that_no_site_could_power(monkeypatch: pytest.MonkeyPatch) -> None:
     made = spied(monkeypatch)
-    loaded = problem(TUNE, sites=[{**ROOM, "it_power": "1kW"}])
+    monkeypatch.setattr(features, "unbeaten", lambda builds, *_: builds)
+    modes = {"deployment": ["on_premises"]}
+    loaded = problem(TUNE, sites=[{**ROOM, "it_power": "1kW"}], limits=modes)
     bought(loaded)
     bought_pools(loaded.problem, catalog(), fx_rates(catalog(), "USD"), any_watts=True)
-    bought(problem(TUNE))
+    bought(problem(TUNE, limits=modes))
     named = ["server", "accelerator", "gpus", "parts"]
     few, every, free = (frame.with_columns(pl.col("parts").list.join(";")).select(*named) for frame in made)
     assert few.join(every, on=named, how="anti").is_empty()

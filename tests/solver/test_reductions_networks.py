@@ -24,6 +24,7 @@ from solver.bounding.beyond import promising
 from solver.candidates import Candidates, build_candidates, onsite, reduced
 from solver.candidates.within import limits_of_watts
 from solver.events import SolveOptions
+from solver.features import builds as features
 from solver.model import build_model
 from solver.plan import Result, Status
 from solver.scaling import scale
@@ -90,7 +91,7 @@ def problem(
 def everything(loaded: LoadedProblem, cat: Catalog) -> Candidates:
     """Candidates of every build on the staircase of price and watts, also where others stand in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onsite, "unbeaten", lambda builds, *_, **__: builds)
+        patch.setattr(features, "unbeaten", lambda builds, *_, **__: builds)
         patch.setattr(onsite, "largest_node_w", lambda *_: math.inf)
         patch.setattr(onsite, "watts_scarce", lambda _: True)
         return build_candidates(loaded.problem, cat, Path())
