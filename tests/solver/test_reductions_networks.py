@@ -182,6 +182,18 @@ def test_a_leaner_build_is_bought_for_work_across_nodes_where_watts_are_short() 
     compared(problem(5800), cat)
 
 
+@pytest.mark.parametrize(("watts", "binds"), [(5800, True), pytest.param(12_000, False, marks=pytest.mark.slow)])
+def test_whether_a_limit_of_watts_binds_does_not_hang_on_builds_that_it_leaves_no_room_for(
+    watts: int, binds: bool
+) -> None:
+    cat, loaded = parts(random.Random(1), networks=NETWORKS[:2], factors=(1.0,)), problem(watts)
+    options = SolveOptions(gap=0.0, workers=2, time_limit_s=60, runner_up=False)
+    for any_watts in (False, True):
+        found = build_candidates(loaded.problem, cat, Path(), any_watts=any_watts)
+        limits = solve(loaded, cat, options, candidates=found).limits
+        assert [x.binding for x in limits if x.field == "sites.room.it_power"] == [binds]
+
+
 def dear_switches() -> Catalog:
     """Three networks, of which the one without RDMA has switches at forty times the price."""
     cat = parts(random.Random(1), networks=NETWORKS[:3], factors=(1.0,))
