@@ -53,6 +53,11 @@ def assumptions(problem: Problem, catalog: Catalog, found: Candidates) -> list[s
     out.extend(tco_notes(problem, catalog, found))
     if found.pools.filter(pl.col("site").is_not_null()).height:
         out.extend(curve_notes(problem, catalog, found))
+    if found.data and problem.sites and "purchase" in problem.billing_modes:
+        out.append(
+            "storage boxes on own sites: their ports, switches and cables are counted; NICs, ports and cables of servers"
+            " towards them are not"
+        )
     if any(x.ends is not None and x.ends < problem.horizon for x in problem.leases):
         out.append("leases that end within the horizon are renewed at their price, month by month")
     if "spot" not in problem.billing_modes:

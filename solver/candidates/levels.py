@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
 from catalogs.catalog import Catalog
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve
+from solver.candidates.plain_networks import plain_networks
 from solver.candidates.storage_needs import classes_of
 from solver.candidates.terms import effective_rules
 from solver.features.parts import HOST_NEEDS, LEVEL_SCHEMA
 from solver.features.storage import raw_tb
 
 
-def requirement_levels(problem: Problem, catalog: Catalog) -> pl.DataFrame:
+def requirement_levels(problem: Problem, catalog: Catalog, there: Iterable[str] = ()) -> pl.DataFrame:
     """What one node must have for each class of work in the problem, and for all of them together.
 
-    Columns as `solver.features.parts.LEVEL_SCHEMA`; only rules that are hard for bought machines ask for anything. Work
-    that spans nodes has a level for each network (`_ports_of`), since what NICs are plugged into is paid apart.
-    Levels that end in "-data" hold a workload's whole `dataset` on their own drives.
+    Columns as `solver.features.parts.LEVEL_SCHEMA`; only rules that are hard for bought machines ask for anything. What NICs
+    are plugged into is paid apart, so levels name their network: work that spans nodes has one for each that is fast enough
+    (`_ports_of`), other work, beside that with whichever NIC is cheapest, one for each that could make the cheaper plan
+    (`solver.candidates.plain_networks`). Levels that end in "-data" hold a workload's whole `dataset` on their own drives.
+
+    Parameters
+    ----------
+    there : iterable of str
+        Networks of systems sold whole that could be bought: their switches may be there in any case.
     """
     rules = effective_rules(problem, catalog)
 
@@ -82,7 +89,34 @@ def requirement_levels(problem: Problem, catalog: Catalog) -> pl.DataFrame:
             joined = [r for r in single if suffix or "-data" not in str(r["level"])]
             needs = {k: max(float(r[k]) for r in joined) for k in (*HOST_NEEDS, "nic_gbps")}  # type: ignore[arg-type]
             level("all" + suffix, **needs)
+    spanned = {str(r["network"]) for r in rows if r["rdma"] and r["network"]}
+    rows += _on_networks([r for r in rows if not r["rdma"]], spanned, problem, catalog, there)
     return pl.DataFrame(rows, schema=LEVEL_SCHEMA)
+
+
+def _on_networks(
+    plain: Sequence[dict[str, object]],
+    spanned: set[str],
+    problem: Problem,
+    catalog: Catalog,
+    there: Iterable[str],
+) -> list[dict[str, object]]:
+    """Levels of work that spans no nodes once more on every network that could make the cheaper plan.
+
+    Not on the one whose NIC is cheapest and draws least of all that are fast enough: there the level itself has it.
+    """
+    needs = [float(str(r["nic_gbps"])) for r in plain]
+    choices = plain_networks(problem, catalog, needs, spanned, there)
+    nics = catalog.network.select("network", "gbps_per_port", "nic_price_usd", "nic_power_w").drop_nulls()
+    out = []
+    for row, gbps in zip(plain, needs, strict=True):
+        able = nics.filter(pl.col("gbps_per_port") >= gbps).sort("nic_price_usd", "nic_power_w", "network")
+        had = able.head(1).filter(pl.col("nic_power_w") <= able["nic_power_w"].min())["network"]
+        for network in choices.filter(pl.col("gbps_per_port") >= gbps)["network"]:
+            if network not in had.to_list():
+                head, dash, data = str(row["level"]).partition("-data")
+                out.append({**row, "level": f"{head}-{network}{dash}{data}", "network": network})
+    return out
 
 
 def _ports_of(catalog: Catalog, gbps: float) -> list[str]:

@@ -25,9 +25,8 @@ from solver.candidates.rooms import room_reasons
 from solver.candidates.storage_needs import classes_of
 from solver.candidates.terms import allowed, has_tags, trusted
 from solver.candidates.watts import largest_node_w, most_per_watt, watts_scarce
-from solver.features.builds import server_builds, worth_keeping
-from solver.features.builds_reduce import unbeaten
-from solver.features.parts import HOST_NEEDS, KEY, LEVEL_SCHEMA, Parts
+from solver.features.builds import Unpowered, complete_systems, least_w, server_builds
+from solver.features.parts import HOST_NEEDS, LEVEL_SCHEMA, Parts
 from solver.features.power import power_states
 from solver.features.speed_tables import SpeedTables
 
@@ -111,25 +110,31 @@ def bought_pools(
 ) -> Pools:
     """Servers that could be bought for own sites.
 
-    `every_state`: watts are counted beside money (fronts). `any_watts`: also lean builds that no site could power at all.
+    `every_state`: watts are counted beside money (fronts). `any_watts`: also lean builds that no site could power at all,
+    for questions that lift limits of watts by more than one at a time, or only in part.
     """
     if not problem.sites or "purchase" not in problem.billing_modes:
         return nothing()
-    levels = requirement_levels(problem, catalog)
-    worth = most_per_watt(problem, catalog)
     scarce = every_state or watts_scarce(problem)
-    builds, refused = server_builds(catalog_parts(catalog), levels, watt_usd=math.inf if scarce else worth)
-    if not any_watts:
-        builds = _lean_where_it_tells(builds, problem, catalog, worth)
-    # Levels that led to the very same machine are one pool.
-    builds = builds.unique(["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True)
-    builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
+    worth = most_per_watt(problem, catalog)
+    limits = Unpowered(largest_node_w(problem, catalog), _lowest_cap(catalog), worth)
+    unpowered = None if any_watts or every_state else limits
+    parts, barred = _allowed_parts(problem, catalog)
+    levels = requirement_levels(problem, catalog, _networks_inside(parts, unpowered))
+    built = server_builds(
+        parts,
+        levels,
+        watt_usd=math.inf if scarce else worth,
+        unpowered=unpowered,
+        alike=_alike(problem),
+        least_confidence=problem.policy.min_confidence,
+    )
+    builds = built.builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
     usd = rates.filter(pl.col("price_currency") == "USD")
     placed = with_modes(_on_sites(problem, builds, "server"), catalog, "server").with_columns(
         node_limit=pl.lit(None, pl.Int64)
     )
     reasons = [
-        *limit_reasons(problem, catalog),
         *mode_reasons(problem),
         *_site_reasons(problem),
         (
@@ -138,7 +143,6 @@ def bought_pools(
         ),
     ]
     kept, dropped = split_by_reason(placed, reasons, "pool")
-    kept, beaten = _without_beaten(kept, levels, problem, catalog)
     capacity = (
         kept.join(usd, how="cross")
         .with_columns(
@@ -155,27 +159,46 @@ def bought_pools(
         .select(CAPACITY_COLUMNS)
     )
     return Pools(
-        typed_pools(kept), typed_capacity(capacity), pl.concat([dropped, beaten, _refused(refused, problem, catalog)])
+        typed_pools(kept),
+        typed_capacity(capacity),
+        pl.concat([barred, dropped, _beaten(built.beaten), _refused(built.refused)]),
     )
 
 
-def _lean_where_it_tells(builds: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float) -> pl.DataFrame:
-    """Leave out lean builds that no site could power, unless the watts saved are worth their price.
-
-    No plan has such nodes; they matter only to what plans would be without the limit.
-    """
-    least_share = catalog.power_curves["cap_share"].min()
-    assert isinstance(least_share, float)
-    # The lowest power state that cards may have.
-    least_w = pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * least_share
-    tells = least_w.min().over(KEY) <= largest_node_w(problem)
-    return pl.concat([builds.filter(tells), worth_keeping(builds.filter(~tells), watt_usd)])
+def _networks_inside(parts: Parts, unpowered: Unpowered | None) -> list[str]:
+    """Networks of systems sold whole that some site could power."""
+    systems, _ = complete_systems(parts)
+    if unpowered is not None:
+        systems = systems.filter(least_w(unpowered.cap_share) <= unpowered.watts)
+    return systems["network"].drop_nulls().unique().to_list()
 
 
-def _without_beaten(
-    builds: pl.DataFrame, levels: pl.DataFrame, problem: Problem, catalog: Catalog
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Take out builds for which another stands in; item and reason of those that went.
+def _lowest_cap(catalog: Catalog) -> float:
+    """Share of their rated power that the lowest power state of any card has."""
+    share = catalog.power_curves["cap_share"].min()
+    assert isinstance(share, float)
+    return share
+
+
+def _allowed_parts(problem: Problem, catalog: Catalog) -> tuple[Parts, pl.DataFrame]:
+    """Tables without servers and cards that limits bar, so that nothing is built of them; those as drops (item, reason)."""
+    parts = catalog_parts(catalog)
+    pairs = (
+        parts.servers.select("server", "deployment_mode", "slots", accelerator=pl.col("fits").str.split(";"))
+        .explode("accelerator")
+        .with_columns(pl.col("accelerator").str.strip_chars())
+        .join(link_class(catalog.accelerators), on="accelerator", how="inner", maintain_order="left")
+        .rechunk()
+        .with_columns(item=pl.format("{} {}x {}", "server", pl.col("slots").cast(pl.Int64), "accelerator"))
+    )
+    kept, barred = split_by_reason(pairs, limit_reasons(problem, catalog), "item")
+    fits = kept.group_by("server", maintain_order=True).agg(fits=pl.col("accelerator").str.join(";"))
+    servers = parts.servers.drop("fits").join(fits, on="server", how="inner", maintain_order="left")
+    return replace(parts, servers=servers.select(parts.servers.columns)), barred
+
+
+def _alike(problem: Problem) -> list[str]:
+    """What a build must have in common with one that stands in for it, beside cards and NICs.
 
     Exact for services that must survive the loss of a node, too: the other has the same cards, and counts as one with it.
     """
@@ -186,24 +209,20 @@ def _without_beaten(
     if problem.data or any(classes_of(w) for w in problem.workloads):
         # Data may lie on drives that nothing else asks for.
         alike += ["storage", "drive_count"]
-    best = unbeaten(builds, levels, catalog.accelerators, alike)
-    gone = builds.join(best, on="pool", how="anti", maintain_order="left")
+    return alike
+
+
+def _beaten(beaten: pl.DataFrame) -> pl.DataFrame:
+    """Builds for which another stands in, as drops."""
     text = "another build with the same cards and NICs meets the same needs for no more money and watts"
-    return best, gone.select(item="pool", reason=pl.lit(text))
+    item = pl.format("{} {}x {}/{}", "server", "gpus", "accelerator", "level")
+    return beaten.rechunk().select(item.alias("item"), reason=pl.lit(text))
 
 
-def _refused(refused: pl.DataFrame, problem: Problem, catalog: Catalog) -> pl.DataFrame:
-    """Servers that cannot be built as drops, each incompatibility of a server and card once; limits go first."""
-    modes = catalog.servers.select("server", "deployment_mode")
-    once = (
-        refused.unique(["server", "accelerator", "gpus", "reason"], keep="first", maintain_order=True)
-        .join(modes, on="server", how="left", maintain_order="left")
-        .join(link_class(catalog.accelerators), on="accelerator", how="left", maintain_order="left")
-        .rechunk()
-        .with_columns(item=pl.format("{} {}x {} ({})", "server", "gpus", "accelerator", "level"))
-    )
-    named, barred = split_by_reason(once.rename({"reason": "broken"}), limit_reasons(problem, catalog), "item")
-    return pl.concat([barred, named.select("item", reason="broken")])
+def _refused(refused: pl.DataFrame) -> pl.DataFrame:
+    """Servers that cannot be built as drops, each incompatibility of a server and card once."""
+    once = refused.unique(["server", "accelerator", "gpus", "reason"], keep="first", maintain_order=True).rechunk()
+    return once.select(pl.format("{} {}x {} ({})", "server", "gpus", "accelerator", "level").alias("item"), "reason")
 
 
 def owned_machines(problem: Problem, catalog: Catalog) -> pl.DataFrame:
@@ -217,7 +236,7 @@ def owned_machines(problem: Problem, catalog: Catalog) -> pl.DataFrame:
     need = {**dict.fromkeys(HOST_NEEDS, 0.0), "cores_min": 1.0, "nic_gbps": 0.0, "nic_per_gpu": False, "rdma": False}
     level = pl.DataFrame([{"level": "owned", "network": None, **need}], schema=LEVEL_SCHEMA)
     free = catalog.accelerators.with_columns(price_usd=pl.col("price_usd").fill_null(0.0))
-    builds, _ = server_builds(replace(catalog_parts(catalog), accelerators=free), level)
+    builds = server_builds(replace(catalog_parts(catalog), accelerators=free), level).builds
     builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
     wanted = pl.DataFrame(
         [

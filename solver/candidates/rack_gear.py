@@ -4,14 +4,13 @@ A rack is planned as a type: so many nodes of at most so many watts each, so man
 racks are few), and with what is left of its power and height, so many places for switches. A circuit likewise, by watts
 alone; a node that one circuit is too small for takes several whole ones. Nodes of one height and cooling share types, a
 smaller one may take the place of a larger; a rack holds nodes of one height. All of it is on the safe side, and the types on
-the bill say how everything can be put up.
+the bill say how everything can be put up (`solver.candidates.rack_menu`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import polars as pl
@@ -21,107 +20,12 @@ from problems.rooms import Circuit
 from problems.schema import Problem, Site
 from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, GearOption, GearRule, Made
+from solver.candidates.rack_menu import FEW, MOST_MODELS, Boxes, Kind, Model, Type, box_types, bundles, types_of
 from solver.candidates.rooms import COOLED_BY
 from solver.candidates.terms import assumption
-from solver.features.racks import circuit_w, default_phases, units_within, usable_w
+from solver.features.racks import circuit_w, default_phases, usable_w
 
 RULE = "racks"
-FULL_HEIGHT = 42.0
-"""A system of this height and more is a rack of its own [U]: it takes the place of one, whatever height the others have."""
-MOST_TYPES = 4
-"""Types with the same number of nodes and storage boxes that differ in the watts of a node and in the switches beside them."""
-MOST_MODELS = 4
-"""Storage boxes of more models than this are told apart by their height alone."""
-FEW = 4
-"""Up to so many racks or circuits, storage boxes of two models may share one."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Nodes that stand alike: height [U] and cooling decide where, watts how many; `pools` with their most nodes."""
-
-    watts: int
-    height: float
-    cooling: str
-    pools: dict[str, int]
-
-
-@dataclass(frozen=True)
-class Model:
-    """Storage boxes that stand alike: `boxes` in one unit, by gear; height [U] and watts of one box with its drives."""
-
-    boxes: dict[str, int]
-    height: float
-    watts: int
-    most: int
-
-
-@dataclass(frozen=True)
-class Boxes:
-    """Gear that stands in racks: switches take slots of one size, storage boxes places of their own model.
-
-    `small`: switches in one unit, by gear; `height`, `watts` of a slot.
-    """
-
-    small: dict[str, int]
-    height: float
-    watts: float
-    models: tuple[Model, ...] = ()
-
-    def slots(self, height: float, watts: float) -> int:
-        """Slots in so much height and so many watts."""
-        if not self.small:
-            return 0
-        tall = units_within(height, self.height) if self.height else 10**6
-        return min(tall, units_within(watts, self.watts) if self.watts else tall)
-
-    def fillings(self, height: float, watts: float, *, few: bool) -> list[tuple[tuple[int, ...], int]]:
-        """Ways to fill so much height and so many watts: storage boxes by model, and slots beside them.
-
-        Of one model, two or as many as fit; where racks are `few`, also one, and two models together.
-        """
-        found: list[tuple[int, ...]] = [()]
-        for model in self.models:
-            fit = min(
-                model.most,
-                units_within(height, model.height) if model.height else model.most,
-                units_within(watts, model.watts) if model.watts else model.most,
-            )
-            some = sorted({0, *(n for n in ((1, 2, fit) if few else (2, fit)) if n <= fit)})
-            found = [(*f, n) for f in found for n in some if n == 0 or sum(k > 0 for k in f) <= int(few)]
-        out = []
-        for counts in found:
-            tall = height - sum(n * m.height for n, m in zip(counts, self.models, strict=True))
-            left = watts - sum(n * m.watts for n, m in zip(counts, self.models, strict=True))
-            if tall >= -1e-9 and left >= -1e-9:
-                out.append((counts, self.slots(max(0.0, tall), max(0.0, left))))
-        return out
-
-
-Filling = tuple[tuple[int, ...], int]
-"""Storage boxes by model, and slots beside them."""
-
-
-@dataclass(frozen=True)
-class Type:
-    """One way to use a rack, or `takes` circuits: `nodes` of at most `watts` each, `slots` for switches, storage `boxes` by model."""
-
-    nodes: int
-    watts: int
-    slots: int
-    takes: int = 1
-    boxes: tuple[int, ...] = ()
-
-    def covers(self, other: Type) -> bool:
-        """Whether it has all places that another has."""
-        ours = self.boxes or (0,) * len(other.boxes)
-        theirs = other.boxes or (0,) * len(self.boxes)
-        return (
-            self.nodes >= other.nodes
-            and self.watts >= other.watts
-            and self.slots >= other.slots
-            and all(a >= b for a, b in zip(ours, theirs, strict=True))
-        )
 
 
 def rack_gear(context: GearContext) -> Made:
@@ -187,72 +91,6 @@ def rack_limit_w(site: Site, cooling: str, catalog: Catalog) -> float:
         return site.racks.power
     able = [c for c in site.cooling if c in COOLED_BY.get(cooling, ())]
     return max((assumption(catalog, f"rack_limit_{c}_w") for c in able), default=0.0)
-
-
-def _types(kinds: Sequence[Kind], boxes: Boxes, watts: float, height: float | None, *, few: bool) -> list[Type]:
-    """Useful types of one rack or circuit for these kinds; `height` None: only watts count."""
-    found: list[Type] = []
-
-    def fit(kind: Kind) -> int:
-        by_height = 10**6 if height is None or not kind.height else units_within(height, kind.height)
-        if height is not None and kind.height >= FULL_HEIGHT:
-            by_height = 1
-        return min(by_height, units_within(watts, kind.watts) if kind.watts else 10**6)
-
-    most = max((min(fit(k), sum(k.pools.values())) for k in kinds), default=0)
-    for nodes in _counts(most):
-        best: dict[tuple[int, ...], int] = {}
-        seen: dict[tuple[int, ...], int] = {}
-        fitting = [k for k in kinds if fit(k) >= nodes]
-        left = 10**6 if height is None or not kinds else max(0.0, height - nodes * kinds[0].height)
-
-        def filled(at: int, nodes: int = nodes, left: float = left, some: list[Kind] = fitting) -> list[Filling]:
-            return boxes.fillings(left, watts - nodes * some[at].watts, few=few)
-
-        # From the largest node on: one that is smaller only earns a type of its own if it leaves more room.
-        for at, fillings in _changes(filled, len(fitting) if boxes.small or boxes.models else min(1, len(fitting))):
-            for counts, slots in fillings:
-                # As many as fit differs from kind to kind: counted as one.
-                like = tuple(min(n, 3) for n in counts)
-                most_types = MOST_TYPES if few or max(like, default=0) < 3 else 2
-                if slots > best.get(counts, -1) and seen.get(like, 0) < most_types:
-                    found.append(Type(nodes, fitting[at].watts, slots, 1, counts))
-                    best[counts], seen[like] = slots, seen.get(like, 0) + 1
-    return _useful(found)
-
-
-def _changes(filled: Callable[[int], list[Filling]], count: int) -> Iterator[tuple[int, list[Filling]]]:
-    """The first of `count` nodes, and every one that leaves other room than the one before; room only grows along them."""
-
-    def between(
-        low: int, at_low: list[Filling], high: int, at_high: list[Filling]
-    ) -> Iterator[tuple[int, list[Filling]]]:
-        if at_low == at_high:
-            return
-        if high - low == 1:
-            yield high, at_high
-            return
-        middle = (low + high) // 2
-        at_middle = filled(middle)
-        yield from between(low, at_low, middle, at_middle)
-        yield from between(middle, at_middle, high, at_high)
-
-    if count:
-        first, last = filled(0), filled(count - 1)
-        yield 0, first
-        yield from between(0, first, count - 1, last)
-
-
-def _useful(types: list[Type]) -> list[Type]:
-    """Without those that another covers: fewer nodes only make sense where that leaves room for more boxes."""
-    return [t for t in types if not any(o != t and o.covers(t) for o in types)]
-
-
-def _counts(most: int) -> list[int]:
-    """Numbers of nodes in a rack that are considered: all of few, the upper ones and some of many."""
-    if most <= 8:
-        return list(range(most, 0, -1))
-    return sorted({most, most - 1, most - 2, most - 4, most * 3 // 4, most // 2, most // 4, 1}, reverse=True)
 
 
 def _standing_rows(kinds: Sequence[Kind], keys: dict[str, Type], limit: str) -> list[GearRule]:
@@ -323,12 +161,12 @@ def _racks(site: Site, context: GearContext) -> Made:
 
     for (height, cooling), some in _grouped(kinds):
         limit = rack_limit_w(site, cooling, catalog)
-        types = _types(some, boxes, limit, float(site.racks.units), few=few)
+        types = types_of(some, boxes, limit, float(site.racks.units), few=few)
         most = sum(sum(k.pools.values()) for k in some)
         keys = {add(Kind(0, height, cooling, {}), t, math.ceil(most / t.nodes)): t for t in types}
         rules += _standing_rows(some, keys, field)
     limit = max(rack_limit_w(site, c, catalog) for c in COOLED_BY)
-    for shape in _box_types(boxes, float(site.racks.units), limit, few=few):
+    for shape in box_types(boxes, float(site.racks.units), limit, few=few):
         add(None, shape, _most_boxes(shape, boxes, context.options))
     rules += _box_rows(boxes, every)
     if site.racks.count is not None:
@@ -340,12 +178,6 @@ def _racks(site: Site, context: GearContext) -> Made:
 def _rack_price(site: Site, problem: Problem, catalog: Catalog) -> float:
     assert site.racks is not None
     return 0.0 if site.racks.price is None else money_in(site.racks.price, fx_rates(catalog, problem.currency))
-
-
-def _box_types(boxes: Boxes, height: float, watts: float, *, few: bool) -> list[Type]:
-    """Useful types of a rack or circuit without nodes."""
-    made = [Type(0, 0, slots, 1, counts) for counts, slots in boxes.fillings(height, watts, few=few)]
-    return [t for t in _useful(made) if t.slots or any(t.boxes)]
 
 
 def _most_boxes(shape: Type, boxes: Boxes, options: Iterable[GearOption]) -> int:
@@ -388,8 +220,8 @@ def _circuits(site: Site, context: GearContext) -> Made:
             rules.append(GearRule(RULE, field, None, 0))
             continue
         few = working <= FEW
-        types = _types([k for k in kinds if k.watts <= watts], boxes, watts, None, few=few)
-        types += _bundles(kinds, boxes, watts) + _box_types(boxes, 10**6, watts, few=few)
+        types = types_of([k for k in kinds if k.watts <= watts], boxes, watts, None, few=few)
+        types += bundles(kinds, boxes, watts) + box_types(boxes, 10**6, watts, few=few)
         used: dict[str, int] = {}
         for shape in types:
             key = f"circuit {site.name} {n} {shape.watts}W {_tag(shape)}x{shape.takes}"
@@ -410,14 +242,3 @@ def _circuits(site: Site, context: GearContext) -> Made:
             used[key] = shape.takes
         rules.append(GearRule(RULE, field, None, working, gear=used))
     return options, rules + _standing_rows(kinds, every, field) + _box_rows(boxes, every)
-
-
-def _bundles(kinds: Sequence[Kind], boxes: Boxes, watts: float) -> list[Type]:
-    """Nodes that take several whole circuits: one type for each number of them, by the largest such node."""
-    found: dict[int, Type] = {}
-    for kind in kinds:
-        takes = math.ceil(kind.watts / watts - 1e-9)
-        if takes > 1 and takes not in found:
-            left = takes * boxes.slots(10**6, watts - kind.watts / takes)
-            found[takes] = Type(1, kind.watts, left, takes)
-    return list(found.values())

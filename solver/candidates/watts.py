@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import polars as pl
 
 from catalogs.catalog import Catalog
-from problems.schema import Problem
+from problems.schema import Problem, Site
 from solver.candidates.frames import fx_rates
 from solver.candidates.money import held_money, money_terms, site_frame
 from solver.candidates.periods import load_calendar, load_periods, stages_of
+from solver.candidates.rack_gear import circuit_watts, rack_limit_w
+from solver.candidates.rooms import COOLED_BY
 from solver.candidates.tariff import with_tariff
 from solver.candidates.terms import assumption
+from solver.features.racks import usable_w
 
 SAFETY = 1.01
 """Room for the rounding of amounts to whole cents."""
@@ -28,17 +32,31 @@ def watts_scarce(problem: Problem) -> bool:
     )
 
 
-def largest_node_w(problem: Problem) -> float:
-    """Most that one server may draw at the site that allows most, by the limits of the problem [W of IT]."""
-    sites = [
-        min(
-            s.it_power or math.inf,
-            (s.power or math.inf) / (s.pue or 1.0),
-            problem.limits.power or math.inf,
-        )
-        for s in problem.sites
-    ]
-    return max(sites, default=math.inf)
+def largest_node_w(problem: Problem, catalog: Catalog) -> float:
+    """Most that one server may draw at the site that allows most while at most one of its limits is lifted [W of IT].
+
+    What one rack or all circuits of a site carry are limits like others. Where a site has one limit only, that is it: once it is
+    lifted, money alone says which servers pay. Infinite where watts are the aim.
+    """
+    if problem.objective in ("power", "carbon"):
+        return math.inf
+    return max((_next_lowest(_node_limits_w(s, problem, catalog)) for s in problem.sites), default=math.inf)
+
+
+def _node_limits_w(site: Site, problem: Problem, catalog: Catalog) -> list[float]:
+    pue = site.pue or 1.0
+    facility = [w / pue for w in (site.power, problem.limits.power) if w is not None]
+    limits = [*facility, *([] if site.it_power is None else [site.it_power])]
+    if site.racks is not None:
+        limits.append(max(rack_limit_w(site, cooling, catalog) for cooling in COOLED_BY))
+    if site.circuits:
+        limits.append(max(circuit_watts(c) * usable_w(c.count, 1.0, site.redundancy) for c in site.circuits))
+    return limits
+
+
+def _next_lowest(limits: Sequence[float]) -> float:
+    """The lowest once the lowest is gone; where there is but one, that one."""
+    return sorted(limits)[:2][-1] if limits else math.inf
 
 
 def most_per_watt(problem: Problem, catalog: Catalog) -> float:

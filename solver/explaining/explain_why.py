@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 
@@ -154,6 +155,6 @@ def _reasons(found: Candidates, catalog: Catalog, name: str) -> tuple[Dropped, .
     item = pl.col("item")
     after = item.str.split(" on ").list.last().str.replace("#(spot|units)$", "")
     mine = after.is_in([*offers, *cards]) | pl.any_horizontal(
-        pl.lit(False), *(item.str.contains(card, literal=True) for card in cards)
+        pl.lit(False), *(item.str.contains(rf"(^|[ /]){re.escape(card)}([ /@]|$)") for card in cards)
     )
     return dropped_of(replace(found, dropped=found.dropped.filter(mine)))[:6]

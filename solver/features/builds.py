@@ -9,10 +9,13 @@ The price of a build holds its NICs and its nameplate their watts; cables and sw
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import polars as pl
 
+from solver.features.builds_reduce import unbeaten
 from solver.features.parts import (
     BUILD_RULES,
     HOST_NEEDS,
@@ -93,31 +96,69 @@ TYPES: dict[str, Any] = {
 }
 
 
-def server_builds(parts: Parts, levels: pl.DataFrame, *, watt_usd: float = 0.0) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Everything that can be bought: systems as they are, and the best builds of the rest for every requirement level.
+@dataclass(frozen=True)
+class Unpowered:
+    """Builds that no site could power: those that draw more than `watts` [W] with their cards held to `cap_share` of their rating.
+
+    No plan within the limits has one. They matter to what plans would be without a limit alone, where a watt may be worth
+    `watt_usd` at most [USD/W].
+    """
+
+    watts: float
+    cap_share: float
+    watt_usd: float
+
+
+class Built(NamedTuple):
+    """What `server_builds` gives: builds (`COLUMNS`), refused (`KEY`, reason) and beaten (columns as builds)."""
+
+    builds: pl.DataFrame
+    refused: pl.DataFrame
+    beaten: pl.DataFrame
+
+
+def server_builds(
+    parts: Parts,
+    levels: pl.DataFrame,
+    *,
+    watt_usd: float = 0.0,
+    unpowered: Unpowered | None = None,
+    alike: Sequence[str] | None = None,
+    least_confidence: str = "recalled",
+) -> Built:
+    """Everything worth buying: systems as they are, and the best builds of the rest for every requirement level.
 
     Parameters
     ----------
     levels : pl.DataFrame
         As `solver.features.parts.LEVEL_SCHEMA`.
-    watt_usd : float
+    watt_usd, unpowered
         What a watt less may be worth (see `compatible_builds`) [USD/W].
+    alike : sequence of str, optional
+        Leave out builds for which another with the same cards and NICs stands in (`solver.features.builds_reduce.unbeaten`),
+        if it is equal in these columns, too. Without it only builds that are the same in all parts are one.
+    least_confidence : str
+        Builds whose price is less sure stand in for no others that are.
 
     Returns
     -------
-    builds : pl.DataFrame
-        `COLUMNS`; parts is the bill of materials as text. Of systems sold whole, parts inside are not named but for the
-        CPUs, and network and nic_count are null where the catalogue does not tell.
-    refused : pl.DataFrame
-        `KEY`, reason.
+    builds, refused, beaten : pl.DataFrame
+        In builds, parts is the bill of materials as text. Of systems sold whole, parts inside are not named but for the
+        CPUs, and network and nic_count are null where the catalogue does not tell. A machine that several levels lead to is
+        there once.
     """
-    built, refused = compatible_builds(parts, levels, watt_usd=watt_usd)
+    built, refused = compatible_builds(parts, levels, watt_usd=watt_usd, unpowered=unpowered)
     whole, unpriced = complete_systems(parts)
-    return pl.concat([whole, built]), pl.concat([unpriced, refused])
+    every = pl.concat([whole, built]).unique(
+        ["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True
+    )
+    best = every if alike is None else unbeaten(every, levels, parts.accelerators, alike, least_confidence)
+    beaten = every.join(best, on=[*KEY, "variant"], how="anti", maintain_order="left")
+    return Built(best, pl.concat([unpriced, refused]), beaten)
 
 
 def compatible_builds(
-    parts: Parts, levels: pl.DataFrame, *, watt_usd: float = 0.0
+    parts: Parts, levels: pl.DataFrame, *, watt_usd: float = 0.0, unpowered: Unpowered | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Find the cheapest machine without any incompatibility for each server, card, card count and level.
 
@@ -132,6 +173,8 @@ def compatible_builds(
         The most that a watt of nameplate may be worth [USD/W]. Beside the cheapest every dearer machine is kept that saves
         enough watts for its price against all cheaper ones: one of these may be the better buy. Infinite where watts are
         limited: then all that draw less than every cheaper one stay. They are numbered by price in `variant`, from 0.
+    unpowered : Unpowered, optional
+        Builds of which only those stay that are worth their price by money alone; the others keep their numbers.
 
     Returns
     -------
@@ -155,7 +198,8 @@ def compatible_builds(
     judged = _totals(builds).with_columns(reason=first_broken(BUILD_RULES))
     ordered = ["price_usd", "supply_w", "cpu", "module", "ram_count", "storage", "network"]
     fine = judged.filter(pl.col("reason").is_null()).sort(*KEY, *ordered)
-    best = worth_keeping(fine, watt_usd).with_columns(variant=pl.int_range(pl.len()).over(KEY).cast(pl.Int64))
+    kept = worth_keeping(fine, watt_usd).with_columns(variant=pl.int_range(pl.len()).over(KEY).cast(pl.Int64))
+    best = kept if unpowered is None else _powered_or_paid(kept, unpowered)
     stuck = judged.join(best, on=KEY, how="anti").group_by(*KEY, "reason").len()
     stuck = stuck.sort(*KEY, "len", "reason", descending=[False] * len(KEY) + [True, False])
     refused = pl.concat(
@@ -173,8 +217,26 @@ def worth_keeping(builds: pl.DataFrame, watt_usd: float) -> pl.DataFrame:
 
     `builds` are ordered by price_usd within `KEY`; `watt_usd` as in `compatible_builds`.
     """
+    return builds.filter(_worth_it(watt_usd))
+
+
+def _worth_it(watt_usd: float) -> pl.Expr:
     worth = pl.col("supply_w") if math.isinf(watt_usd) else pl.col("price_usd") + watt_usd * pl.col("supply_w")
-    return builds.filter((worth < worth.cum_min().shift(1).over(KEY)).fill_null(True))
+    return (worth < worth.cum_min().shift(1).over(KEY)).fill_null(True)
+
+
+def _powered_or_paid(builds: pl.DataFrame, unpowered: Unpowered) -> pl.DataFrame:
+    """Builds (ordered as for `worth_keeping`) that some site could power, and those that are worth their price without a limit."""
+    named = builds.with_columns(
+        nameplate_w="supply_w", host_nameplate_w=pl.col("supply_w") - pl.col("card_w") * pl.col("gpus")
+    )
+    powered = least_w(unpowered.cap_share) <= unpowered.watts
+    return named.filter(powered | _worth_it(unpowered.watt_usd)).select(builds.columns)
+
+
+def least_w(cap_share: float) -> pl.Expr:
+    """Nameplate of a server with its cards held to `cap_share` of their rating [W]; reads nameplate_w, host_nameplate_w."""
+    return pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * cap_share
 
 
 def _by_level(refused: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from solver.features.parts import HOST_NEEDS, undominated
+from solver.features.parts import CONFIDENCE_RANK, HOST_NEEDS, undominated
 
 ALIKE = (
-    "site",
     "accelerator",
     "gpus",
     "deployment_mode",
@@ -18,12 +17,16 @@ ALIKE = (
     "network",
     "nic_count",
     "network_gbps",
-    "rdma",
+    "has_rdma",
 )
 
 
 def unbeaten(
-    builds: pl.DataFrame, levels: pl.DataFrame, accelerators: pl.DataFrame, also_alike: Sequence[str] = ()
+    builds: pl.DataFrame,
+    levels: pl.DataFrame,
+    accelerators: pl.DataFrame,
+    also_alike: Sequence[str] = (),
+    least_confidence: str = "recalled",
 ) -> pl.DataFrame:
     """Builds less those for which another with the same cards and NICs can stand in.
 
@@ -33,15 +36,18 @@ def unbeaten(
     Parameters
     ----------
     builds : pl.DataFrame
-        `ALIKE`, price_usd, nameplate_w [W], cores, ram_gib, nvme_tb, nvme_gb_s and `pool`, a name of each row.
+        `ALIKE`, price_usd, price_confidence, nameplate_w [W], cores, ram_gib, nvme_have_tb, nvme_have_gb_s.
     levels : pl.DataFrame
         As `solver.features.parts.LEVEL_SCHEMA`.
     accelerators : pl.DataFrame
         accelerator, memory_gib.
     also_alike : sequence of str
         More columns in which one and the other must be equal.
+    least_confidence : str
+        A price that is less sure than this stands in for none that is as sure.
     """
     alike = (*ALIKE, *also_alike)
+    numbered = builds.with_row_index("row")
     kinds = builds.select("accelerator", "gpus").unique(maintain_order=True)
     needs = (
         kinds.join(accelerators.select("accelerator", "memory_gib"), on="accelerator", how="left")
@@ -59,21 +65,26 @@ def unbeaten(
     )
     have = ("cores", "ram_gib", "nvme_tb", "nvme_gb_s")
     missed = (
-        builds.select("pool", "accelerator", "gpus", *have)
+        numbered.select(
+            "row", "accelerator", "gpus", "cores", "ram_gib", nvme_tb="nvme_have_tb", nvme_gb_s="nvme_have_gb_s"
+        )
         .join(needs, on=["accelerator", "gpus"], how="left", suffix="_need")
-        .group_by("pool")
+        .group_by("row")
         # Needs of one kind are ordered, so their number says which are met. What is not known meets nothing.
         .agg(
             (~(pl.col(c) >= pl.col(f"{c}_need")).fill_null(False)).sum().cast(pl.Int64).alias(f"missed_{c}")
             for c in have
         )
     )
+    asked = CONFIDENCE_RANK[least_confidence]
+    rank = pl.col("price_confidence").replace_strict(CONFIDENCE_RANK, default=0, return_dtype=pl.Int64)
     marked = (
-        builds.join(missed, on="pool", how="left")
+        numbered.join(missed, on="row", how="left")
+        .with_columns(unsure=asked - pl.min_horizontal(rank.fill_null(0), pl.lit(asked)))
         # Null equals null here: two machines of which a figure is not told are alike in it.
         .with_columns(pl.col(c).cast(pl.String).fill_null("").alias(f"alike_{c}") for c in alike)
-        .sort("price_usd", "nameplate_w", "pool")
+        .sort("price_usd", "nameplate_w", "row")
     )
-    lower = ["price_usd", "nameplate_w", *(f"missed_{c}" for c in have)]
-    best = undominated(marked, [f"alike_{c}" for c in alike], lower)["pool"]
-    return builds.filter(pl.col("pool").is_in(best.implode()))
+    lower = ["price_usd", "nameplate_w", "unsure", *(f"missed_{c}" for c in have)]
+    best = undominated(marked, [f"alike_{c}" for c in alike], lower).select("row")
+    return numbered.join(best, on="row", how="semi", maintain_order="left").drop("row")

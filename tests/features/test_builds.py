@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogs.load import load_catalog
-from solver.features.builds import COLUMNS, WHOLE, compatible_builds, complete_systems, server_builds
+from solver.features.builds import COLUMNS, WHOLE, Unpowered, compatible_builds, complete_systems, server_builds
 from solver.features.builds_reduce import unbeaten
 from solver.features.parts import KEY, Parts
 from solver.verify_parts import check_parts
@@ -46,6 +46,14 @@ def compare(parts: Parts, wanted: pl.DataFrame) -> int:
         # The one that is best when a watt is worth so much is among them, and so it is for any lower worth.
         assert min(group["price_usd"] + 3.0 * group["nameplate_w"]) == worth[0][0]
         assert min(group["price_usd"] + group["nameplate_w"]) == min(p + w for p, w in expected[key])
+    # Of builds beyond some watts, those stay that are worth their price, under the numbers that they have.
+    limit = Unpowered(1600.0, 0.5, 3.0)
+    within, _ = compatible_builds(parts, wanted, watt_usd=math.inf, unpowered=limit)
+    cards = {c["accelerator"]: c["tdp_w"] for c in parts.accelerators.iter_rows(named=True)}
+    least_w = pl.col("nameplate_w") - 0.5 * pl.col("gpus") * pl.col("accelerator").replace_strict(cards)
+    few = every.filter(least_w <= 1600)
+    worth = every.join(paid.select(*KEY, "price_usd", "nameplate_w"), on=[*KEY, "price_usd", "nameplate_w"], how="semi")
+    assert within.sort(*KEY, "variant").equals(pl.concat([few, worth]).unique([*KEY, "variant"]).sort(*KEY, "variant"))
     cheapest, refused_too = compatible_builds(parts, wanted)
     assert {tuple(r[k] for k in KEY): r["price_usd"] for r in cheapest.iter_rows(named=True)} == {
         key: built[0][0] for key, built in expected.items()
@@ -221,7 +229,8 @@ def test_the_whole_catalogue() -> None:
     """What is built of the real catalogue keeps every rule, by verify's own count."""
     catalog = load_catalog()
     parts = Parts(catalog.servers, catalog.accelerators, catalog.cpus, catalog.ram, catalog.storage, catalog.network)
-    builds, refused = server_builds(parts, levels(LEVELS[:2]))
+    builds, refused, beaten = server_builds(parts, levels(LEVELS[:2]))
+    assert beaten.is_empty()
     assert builds.height > 100
     assert broken_rules(builds, parts) == []
     assert builds.select(KEY).is_unique().all()
@@ -237,9 +246,10 @@ def test_the_whole_catalogue() -> None:
 
 def placed(rows: list[dict[str, Any]]) -> pl.DataFrame:
     plain = {
-        "site": "room", "accelerator": "card", "gpus": 2, "deployment_mode": "on_premises", "complete": False, "cooling": "air",
-        "network": "25", "nic_count": 1, "network_gbps": 25.0, "rdma": False, "price_usd": 100.0, "nameplate_w": 900.0,
-        "rack_units": 4.0, "cores": 32.0, "ram_gib": 256.0, "nvme_tb": 4.0, "nvme_gb_s": 7.0,
+        "accelerator": "card", "gpus": 2, "deployment_mode": "on_premises", "complete": False, "cooling": "air",
+        "network": "25", "nic_count": 1, "network_gbps": 25.0, "has_rdma": False, "price_usd": 100.0, "nameplate_w": 900.0,
+        "price_confidence": "listed",
+        "rack_units": 4.0, "cores": 32.0, "ram_gib": 256.0, "nvme_have_tb": 4.0, "nvme_have_gb_s": 7.0,
     }  # fmt: skip
     return pl.DataFrame([{**plain, **r, "pool": str(n)} for n, r in enumerate(rows)])
 
@@ -251,11 +261,10 @@ def placed(rows: list[dict[str, Any]]) -> pl.DataFrame:
         {"nameplate_w": 899.0},
         {"network": "100r"},
         {"cooling": "liquid"},
-        {"site": "hall"},
         {"gpus": 4, "cores": 64.0},
         # The level "train" asks for 8 TB, 20 GB/s and twice the cards' memory.
-        {"nvme_tb": 8.0, "price_usd": 101.0},
-        {"nvme_gb_s": 21.0, "price_usd": 101.0},
+        {"nvme_have_tb": 8.0, "price_usd": 101.0},
+        {"nvme_have_gb_s": 21.0, "price_usd": 101.0},
     ],
 )
 def test_better_in_anything_that_is_asked_for_stays(other: dict[str, Any]) -> None:
@@ -271,13 +280,20 @@ def test_better_in_anything_that_is_asked_for_stays(other: dict[str, Any]) -> No
         {},
         {"price_usd": 101.0},
         {"cores": 64.0, "price_usd": 101.0},
-        {"nvme_tb": 7.0, "nameplate_w": 950.0},
+        {"nvme_have_tb": 7.0, "nameplate_w": 950.0},
         {"rack_units": None},
     ],
 )
 def test_more_of_what_nothing_asks_for_does_not_stay(other: dict[str, Any]) -> None:
     left = unbeaten(placed([{}, other]), levels(LEVELS[:2]), pl.DataFrame(CARDS))
     assert left["pool"].to_list() == ["0"]
+
+
+def test_a_price_less_sure_stands_in_for_none_that_is_sure_enough() -> None:
+    both = placed([{"price_confidence": "recalled"}, {"price_usd": 101.0}])
+    for least, left in (("recalled", ["0"]), ("estimate", ["0", "1"]), ("measured", ["0", "1"])):
+        found = unbeaten(both, levels(LEVELS[:2]), pl.DataFrame(CARDS), least_confidence=least)
+        assert found["pool"].to_list() == left
 
 
 def test_what_must_be_alike_beside() -> None:

@@ -175,6 +175,14 @@ def test_why_not_gives_the_best_plan_with_it_and_the_difference_by_category() ->
         explained(study, "Voodoo2")
 
 
+def test_a_card_that_limits_bar_is_named_by_them_and_not_by_its_namesakes() -> None:
+    """L4 is barred, L40S is not; what stands in the way of builds with the latter says nothing of the former."""
+    found = explained(study_of("small-office"), "L4", "B200-180GB-SXM6")
+    for other in found.why_not:
+        assert not other.possible
+        assert {d.reason for d in other.reasons} == {"accelerator not allowed (limits.accelerators)"}
+
+
 def test_prices_hold_to_where_the_plan_changes() -> None:
     found = explained(study_of("experiments"))
     assert found.prices

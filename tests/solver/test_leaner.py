@@ -16,7 +16,8 @@ from solver import focus
 from solver.bounding import beyond
 from solver.bounding.fold import fold
 from solver.candidates import build_candidates, onsite, reduced
-from solver.features.builds import worth_keeping
+from solver.candidates.watts import most_per_watt
+from solver.features.builds import Built, server_builds, worth_keeping
 from solver.features.parts import KEY
 from solver.focus import focused
 from solver.instance import Instance
@@ -55,13 +56,10 @@ def two_networks() -> Catalog:
     return parts(random.Random(1), networks=NETWORKS[:2], factors=(1.0,))
 
 
-def by_money_and_nodes_per_rack(
-    builds: pl.DataFrame, problem: Problem, catalog: Catalog, watt_usd: float
-) -> pl.DataFrame:
+def by_money_and_nodes_per_rack(builds: pl.DataFrame, problem: Problem, watt_usd: float) -> pl.DataFrame:
     """A rule without proof: lean builds with RDMA only where money asks for them, or where a rack takes more of them."""
-    del catalog
     lean = builds.filter("has_rdma")
-    paid = worth_keeping(lean, watt_usd)
+    paid = worth_keeping(lean.with_columns(supply_w="nameplate_w"), watt_usd).select(builds.columns)
     watts = [s.racks.power for s in problem.sites if s.racks is not None and s.racks.power is not None]
     fits = [(pl.lit(w) / pl.col("nameplate_w")).floor() for w in watts]
     more = pl.any_horizontal((fit > fit.cum_max().shift(1).over(KEY)).fill_null(False) for fit in fits)
@@ -70,8 +68,14 @@ def by_money_and_nodes_per_rack(
 
 
 def by_the_rule(loaded: LoadedProblem, cat: Catalog) -> int | None:
+    worth = most_per_watt(loaded.problem, cat)
+
+    def ruled(*args: Any, **more: Any) -> Built:
+        built = server_builds(*args, **more)
+        return built._replace(builds=by_money_and_nodes_per_rack(built.builds, loaded.problem, worth))
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onsite, "_lean_where_it_tells", by_money_and_nodes_per_rack)
+        patch.setattr(onsite, "server_builds", ruled)
         return optimum(reduced(build_candidates(loaded.problem, cat, Path()), within_watts=True), cat)
 
 

@@ -18,9 +18,10 @@ from catalogs.catalog import Catalog
 from problems.load import LoadedProblem, load_text
 from problems.schema import Serve
 from solver.bounding.restrict import restricted
-from solver.candidates import build_candidates, onsite, reduced
+from solver.candidates import build_candidates, reduced
 from solver.candidates.likeness import like_numbers
 from solver.events import SolveOptions
+from solver.features import builds as features
 from solver.instance import DEMAND_UNIT, Instance, Ladder
 from solver.model import build_model
 from solver.plan import Result
@@ -189,7 +190,7 @@ def counted_apart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(likeness, "like", lambda: pl.lit(None, pl.String))
     patch.setattr(reduce, "like", lambda: pl.lit(None, pl.String))
     patch.setattr(scaling, "like_numbers", lambda pools: [None] * pools.height)
-    patch.setattr(onsite, "unbeaten", lambda builds, *_, **__: builds)
+    patch.setattr(features, "unbeaten", lambda builds, *_, **__: builds)
 
 
 def mixing_pays() -> LoadedProblem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from solver.candidates.onsite import bought_pools, owned_pools
 from solver.candidates.pools import build_pools
 from solver.candidates.watts import largest_node_w, most_per_watt, watts_scarce
 from solver.events import SolveOptions
+from solver.features import builds as features
+from solver.features.builds import Built, server_builds
 from solver.features.speed_tables import SpeedTables
 from solver.solve import solve
 from solver.verify import verify
@@ -162,7 +165,7 @@ def test_builds_that_others_stand_in_for_change_no_optimum(
 ) -> None:
     found = optimum(loaded)
     fewer = bought(loaded).pools.height
-    monkeypatch.setattr(onsite, "unbeaten", lambda builds, *_: builds)
+    monkeypatch.setattr(features, "unbeaten", lambda builds, *_: builds)
     assert bought(loaded).pools.height > fewer
     assert optimum(loaded) == pytest.approx(found, abs=0.02)
 
@@ -195,11 +198,89 @@ def test_a_watt_is_worth_its_energy_over_the_horizon() -> None:
     assert dear == pytest.approx(10 * found)
     assert watts_scarce(problem(TUNE, sites=[{**ROOM, "it_power": "9kW"}]).problem)
     assert not watts_scarce(problem(TUNE).problem)
-    assert largest_node_w(problem(TUNE, sites=[{**ROOM, "power": "7kW"}]).problem) == pytest.approx(5000.0)
+    assert largest_node_w(problem(TUNE, sites=[{**ROOM, "power": "7kW"}]).problem, catalog()) == pytest.approx(5000.0)
 
 
-def test_the_builds_of_the_largest_rooms_stay_few() -> None:
-    """Every network, lean builds and all: still far fewer than combinations of parts."""
-    for name in ("lora-70b", "cluster-32-nodes"):
-        path = Path(__file__).resolve().parents[2] / "problems" / f"{name}.yaml"
-        assert 100 < bought(load_problem(path)).pools.height < 5000
+def test_a_server_may_draw_what_limits_leave_once_one_of_them_is_lifted() -> None:
+    def largest(**site: Any) -> float:
+        return largest_node_w(problem(TUNE, sites=[{**ROOM, **site}]).problem, catalog())
+
+    racks = {"count": 2, "power": "9kW"}
+    assert largest(it_power="3kW") == 3000.0
+    assert largest(it_power="3kW", power="7kW") == pytest.approx(5000.0)
+    assert largest(it_power="3kW", power="7kW", racks=racks) == pytest.approx(5000.0)
+    assert largest(it_power="3kW", racks=racks) == 9000.0
+    assert largest(racks=racks) == 9000.0
+    assert largest(it_power="3kW", circuits="230V 16A 1ph x4") == pytest.approx(4 * 0.8 * 230 * 16)
+    assert largest() == math.inf
+    sites = [{**ROOM, "it_power": "3kW"}]
+    assert largest_node_w(problem(TUNE, sites=sites, objective="power").problem, catalog()) == math.inf
+    both = problem(TUNE, sites=[*sites, {**ROOM, "name": "hall", "it_power": "6kW"}], limits={"power": "14kW"})
+    assert largest_node_w(both.problem, catalog()) == pytest.approx(10_000.0)
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[pl.DataFrame]:
+    """What `server_builds` gives from here on."""
+    made: list[pl.DataFrame] = []
+
+    def counting(*args: Any, **more: Any) -> Built:
+        built = server_builds(*args, **more)
+        made.append(built.builds)
+        return built
+
+    monkeypatch.setattr(onsite, "server_builds", counting)
+    return made
+
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "problems").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_the_builds_of_every_example_stay_few(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every network, lean builds and all."""
+    made = spied(monkeypatch)
+    loaded = load_problem(path)
+    pools = bought(loaded).pools
+    buys = loaded.problem.sites and "purchase" in loaded.problem.billing_modes
+    assert len(made) == (1 if buys else 0)
+    assert all(0 < frame.height < 5000 for frame in made)
+    assert pools.height <= sum(frame.height for frame in made) * len(loaded.problem.sites)
+
+
+def test_barred_servers_and_cards_are_not_built_and_named_by_what_bars_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = {"deployment": ["on_premises"]}
+    limits = {"accelerators": {"deny": ["L4"]}, "vendors": {"deny": ["amd"]}, **modes}
+    loaded = problem(TUNE, CHAT, sites=[{**ROOM, "it_power": "9kW"}], limits=limits)
+    made = spied(monkeypatch)
+    found = bought(loaded)
+    barred = found.dropped.filter(pl.col("reason").str.contains("limits."))
+    assert set(barred["reason"]) >= {
+        "accelerator not allowed (limits.accelerators)",
+        "vendor not allowed (limits.vendors)",
+    }
+    assert barred.filter(pl.col("item").str.ends_with("x L4")).height > 1
+    assert "L4" not in made[0]["accelerator"]
+    # The same pools as where all is built first and barred after.
+    whole = bought(problem(TUNE, CHAT, sites=[{**ROOM, "it_power": "9kW"}], limits=modes))
+    assert made[1].height > made[0].height
+    vendors = dict(catalog().accelerators.select("accelerator", "vendor").iter_rows())
+    left = whole.pools.filter(pl.col("accelerator") != "L4", pl.col("accelerator").replace_strict(vendors) != "AMD")
+    assert found.pools.equals(left)
+
+
+def test_a_question_about_looser_watts_has_the_builds_that_no_site_could_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = spied(monkeypatch)
+    monkeypatch.setattr(features, "unbeaten", lambda builds, *_: builds)
+    modes = {"deployment": ["on_premises"]}
+    loaded = problem(TUNE, sites=[{**ROOM, "it_power": "1kW"}], limits=modes)
+    bought(loaded)
+    bought_pools(loaded.problem, catalog(), fx_rates(catalog(), "USD"), any_watts=True)
+    bought(problem(TUNE, limits=modes))
+    named = ["server", "accelerator", "gpus", "parts"]
+    few, every, free = (frame.with_columns(pl.col("parts").list.join(";")).select(*named) for frame in made)
+    assert few.join(every, on=named, how="anti").is_empty()
+    assert few.height < every.height
+    # What money would choose without the limit is there in any case: a limit may turn out to bind.
+    assert free.join(few, on=named, how="anti").is_empty()
+    gone = made[1].join(few, on=["server", "accelerator", "gpus"], how="anti")
+    assert gone.is_empty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,10 @@ import polars as pl
 import pytest
 
 from catalogs.catalog import Catalog
-from solver.candidates import build_candidates, reduced
+from catalogs.load import load_catalog
+from problems.load import load_problem
+from solver.candidates import build_candidates, rack_gear, rack_menu, reduced
+from solver.events import SolveOptions
 from solver.features.racks import Room, nodes_in_room
 from solver.model import build_model
 from solver.plan import Item, Result
@@ -26,6 +30,7 @@ from tests.solver.test_fabric_plans import OPTIONS, catalog, nodes, problem, sca
 from tests.solver.test_fabric_plans import only as with_states
 
 DGX = "DGX-H100"
+PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
 
 
 def only(*servers: str) -> Catalog:
@@ -222,3 +227,27 @@ def test_reductions_lose_nothing(seed: int) -> None:
 def test_every_pool_of_a_counted_site_has_a_height() -> None:
     made = scaled(problem(**hall(2, racks=2)), catalog())
     assert made.pools["rack_units"].null_count() == 0
+
+
+@pytest.mark.slow
+def test_a_menu_cut_down_costs_the_cluster_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Racks that hold as many boxes and switches beside nodes as without them bound all that real ones can: no better plan."""
+
+    def generous(kinds: Any, boxes: Any, watts: float, height: float | None, *, few: bool) -> list[rack_menu.Type]:
+        del few
+        most = rack_menu._most_nodes(kinds, watts, height)
+        largest = [next(k for k in kinds if rack_menu._fit(k, watts, height) >= n) for n in range(1, most + 1)]
+        return [replace(empty(boxes, watts, height), nodes=n, watts=k.watts) for n, k in enumerate(largest, 1)]
+
+    def empty(boxes: Any, watts: float, height: float | None) -> rack_menu.Type:
+        tall = 1e6 if height is None else height
+        return rack_menu.Type(0, 0, boxes.slots(tall, watts), 1, tuple(m.fit(tall, watts) for m in boxes.models))
+
+    loaded, cat = load_problem(PROBLEMS / "cluster-32-nodes.yaml"), load_catalog()
+    options = SolveOptions(workers=2, time_limit_s=60, runner_up=False)
+    known = json.loads((Path(__file__).parent / "example_optima.json").read_text("utf-8"))["cluster-32-nodes"]
+    monkeypatch.setattr(rack_gear, "types_of", generous)
+    monkeypatch.setattr(rack_gear, "box_types", lambda boxes, height, watts, *, few: [empty(boxes, watts, height)])
+    bound = solve(loaded, cat, options).bound
+    assert bound is not None
+    assert bound >= float(known["objective"]) * (1 - 0.005)

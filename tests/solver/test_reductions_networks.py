@@ -7,6 +7,7 @@ there is and nothing left out at all, once as `solve` has it.
 from __future__ import annotations
 
 import json
+import math
 import random
 from dataclasses import replace
 from functools import lru_cache
@@ -23,6 +24,7 @@ from solver.bounding.beyond import promising
 from solver.candidates import Candidates, build_candidates, onsite, reduced
 from solver.candidates.within import limits_of_watts
 from solver.events import SolveOptions
+from solver.features import builds as features
 from solver.model import build_model
 from solver.plan import Result, Status
 from solver.scaling import scale
@@ -89,8 +91,8 @@ def problem(
 def everything(loaded: LoadedProblem, cat: Catalog) -> Candidates:
     """Candidates of every build on the staircase of price and watts, also where others stand in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onsite, "unbeaten", lambda builds, *_, **__: builds)
-        patch.setattr(onsite, "_lean_where_it_tells", lambda builds, *_, **__: builds)
+        patch.setattr(features, "unbeaten", lambda builds, *_, **__: builds)
+        patch.setattr(onsite, "largest_node_w", lambda *_: math.inf)
         patch.setattr(onsite, "watts_scarce", lambda _: True)
         return build_candidates(loaded.problem, cat, Path())
 
@@ -178,6 +180,18 @@ def test_a_leaner_build_is_bought_for_work_across_nodes_where_watts_are_short() 
     assert "~" in placed(short, "tune")[0].pool
     assert "~" not in placed(ample, "tune")[0].pool
     compared(problem(5800), cat)
+
+
+@pytest.mark.parametrize(("watts", "binds"), [(5800, True), pytest.param(12_000, False, marks=pytest.mark.slow)])
+def test_whether_a_limit_of_watts_binds_does_not_hang_on_builds_that_it_leaves_no_room_for(
+    watts: int, binds: bool
+) -> None:
+    cat, loaded = parts(random.Random(1), networks=NETWORKS[:2], factors=(1.0,)), problem(watts)
+    options = SolveOptions(gap=0.0, workers=2, time_limit_s=60, runner_up=False)
+    for any_watts in (False, True):
+        found = build_candidates(loaded.problem, cat, Path(), any_watts=any_watts)
+        limits = solve(loaded, cat, options, candidates=found).limits
+        assert [x.binding for x in limits if x.field == "sites.room.it_power"] == [binds]
 
 
 def dear_switches() -> Catalog:
