@@ -34,7 +34,8 @@ from solver.search_state import How
 
 FEW_POOLS = 40
 MORE_POOLS = 200
-"""Pools searched first; and then, where these have no plan."""
+FAR = 0.1
+"""Pools searched first; and then, where these have no plan, or none within so much of the bound."""
 MANY_POOLS = 80
 """With fewer pools than that the model is small as it is."""
 FAMILIES_S = 2 * PROOF_S
@@ -165,7 +166,7 @@ class _Focus:
         for count in (FEW_POOLS, MORE_POOLS):
             few = restricted(self.inst, self._nearest(count))
             status = self._first(few)
-            if self.best is not None or len(few.pools) == len(self.inst.pools):
+            if len(few.pools) == len(self.inst.pools) or self._near():
                 break
         if self.folded is not None and self.best is not None and self.best.values is not None:
             # Of the families in use all pools.
@@ -177,12 +178,12 @@ class _Focus:
         if self.best is not None and covered and status is Status.OPTIMAL:
             return Focused(replace(self.best, wall_s=time.monotonic() - self.started), part, self.extra)
         if len(part.pools) > MANY_LEFT and self.folded is not None:
-            if self.best is not None and self._over(LEAST_S):
+            if self._over(LEAST_S):
                 return Focused(self._so_far(), part, self.extra)
             proved = self._by_families()
             if proved is not None:
                 return Focused(proved, self._within(), self.extra)
-            if self.best is not None and self._over():
+            if self._over():
                 return Focused(self._so_far(), self._within(), self.extra)
             part = self._priced_singly(self._within())
         found = self._on(part, self.how)
@@ -192,26 +193,28 @@ class _Focus:
         less = self._within()
         return Focused(done, min(part, less, key=lambda p: len(p.pools)), self.extra)
 
+    def _near(self) -> bool:
+        """Whether a plan is known that is near enough to the bound for most pools to go out."""
+        gap = None if self.best is None else relative_gap(self.best.objective, self.bound)
+        return gap is not None and gap <= FAR
+
     def _over(self, needed_s: float = 0.0) -> bool:
         """Whether less time is left than is needed."""
         stopped = self.how.stop is not None and self.how.stop.is_set()
         return stopped or time.monotonic() - self.started > self.how.time_limit_s - needed_s
 
     def _so_far(self) -> Found:
-        """The best plan known with the bound of all pools, where time is over: a model of all of them takes long to build alone."""
-        assert self.best is not None
-        assert self.best.objective is not None
+        """What is known where time is over, with the bound of all pools: a model of all of them takes long to build alone."""
         stopped = self.how.stop is not None and self.how.stop.is_set()
+        why, wall_s = StopReason.INTERRUPTED if stopped else StopReason.TIME_LIMIT, time.monotonic() - self.started
+        if self.best is None or self.best.objective is None:
+            return Found(Status.UNKNOWN, why, None, float(self.bound), None, wall_s, None, 0, 0)
         bound = min(float(self.bound), float(self.best.objective))
-        reached = (relative_gap(self.best.objective, bound) or 0.0) <= self.how.gap
-        why = StopReason.INTERRUPTED if stopped else StopReason.GAP_REACHED if reached else StopReason.TIME_LIMIT
-        return replace(
-            self.best,
-            status=Status.OPTIMAL if bound >= self.best.objective else Status.FEASIBLE,
-            stop_reason=why,
-            bound=bound,
-            wall_s=time.monotonic() - self.started,
-        )
+        gap = relative_gap(self.best.objective, bound)
+        if gap is not None and gap <= self.how.gap:
+            why = StopReason.GAP_REACHED if gap else StopReason.PROVED
+        status = Status.FEASIBLE if gap else Status.OPTIMAL
+        return replace(self.best, status=status, stop_reason=why, bound=bound, wall_s=wall_s)
 
     def _nearest(self, count: int) -> Sequence[int]:
         """Pools that the relaxation uses, and those that cost least beyond it; of a family its cheapest and its leanest one."""
