@@ -49,6 +49,8 @@ FIRST_SHARE = 0.3
 """Shares of the time limit that the relaxation and the search on few pools may take."""
 FIRST_S = 1.0
 """Where time is short the search on few pools takes so much of it [s]: without a good plan the rest is of no use."""
+ALONE_S = 3.0
+"""So long a worker that is alone searches by the bound before it looks for plans [s]."""
 LEAST_S = 0.5
 """With less time left than that no proof among many pools is begun [s]: their model takes as long to build."""
 FIRST_GAP, FIRST_PATIENCE = 0.002, 0.1
@@ -339,19 +341,33 @@ class _Focus:
             value = value if seen is None else None
             how.on_progress(value, bound if patience is not None or low is None else max(low, bound))
 
-        return run(
-            built,
-            time_limit_s=min(how.time_limit_s, self.left()),
-            gap=how.gap,
-            workers=how.workers,
-            seed=how.seed,
-            log=how.log,
-            stop=how.stop,
-            on_progress=progress,
-            patience=PATIENCE if patience is None else patience,
-            deterministic_limit=how.work_limit,
-            known_bound=bound,
-        )
+        def searched(limit_s: float, work: float | None, *, by_bound: bool) -> Found:
+            return run(
+                built,
+                time_limit_s=min(limit_s, self.left()),
+                gap=how.gap,
+                workers=how.workers,
+                seed=how.seed,
+                log=how.log,
+                stop=how.stop,
+                on_progress=progress,
+                patience=PATIENCE if patience is None else patience,
+                deterministic_limit=work,
+                known_bound=bound,
+                by_bound=by_bound,
+            )
+
+        if how.workers == 1:
+            # Most often the bound soon is a plan; where it is not for long, plans are looked for.
+            work = None if how.work_limit is None else min(ALONE_S, how.work_limit)
+            soon = how.time_limit_s if work is not None else min(ALONE_S, how.time_limit_s)
+            found = searched(soon, work, by_bound=True)
+            if found.status in (Status.OPTIMAL, Status.INFEASIBLE):
+                return found
+            if found.values is not None:
+                built.model.clear_hints()  # type: ignore[no-untyped-call]
+                give_whole_hint(built, found.values)
+        return searched(how.time_limit_s, how.work_limit, by_bound=False)
 
 
 def _image(values: Values, left: Part, folded: Folded) -> Values | None:
