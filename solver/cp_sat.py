@@ -28,16 +28,19 @@ def new_solver() -> cp_model.CpSolver:
     return solver
 
 
-def set_workers(solver: cp_model.CpSolver, workers: int) -> None:
+def set_workers(solver: cp_model.CpSolver, workers: int, *, by_bound: bool = False) -> None:
     """Say how many workers search, and by which strategies; 0: as the machine's cores say.
 
     A plan's model is mostly linear rows: strategies that lean on the relaxation prove it in seconds, the rest of CP-SAT's
     default set takes their time away where cores are few. A worker alone searches almost without the relaxation unless told,
     and can fail on two dozen variables for minutes.
+
+    `by_bound` : the relaxation is tight, so that a worker alone does best to raise its bound, node by node, until that is a plan.
     """
     cores = os.cpu_count() or 1
     solver.parameters.num_workers = workers or max(len(STRATEGIES) + 1, cores)
     if solver.parameters.num_workers == 1:
         solver.parameters.linearization_level = 2
+        solver.parameters.optimize_with_lb_tree_search = by_bound
     elif solver.parameters.num_workers < MANY_WORKERS:
         solver.parameters.subsolvers.extend(STRATEGIES)

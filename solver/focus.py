@@ -38,7 +38,8 @@ SMALL_COUNTS = 1_000
 than that: of many services in many load periods forty pools are already too many for a good plan soon."""
 FEW_POOLS = 40
 MORE_POOLS = 200
-"""Pools searched first; and then, where these have no plan."""
+FAR = 0.1
+"""Pools searched first; and then, where these have no plan, or none within so much of the bound."""
 MANY_POOLS = 80
 """With fewer pools than that the model is small as it is."""
 FAMILIES_S = 2 * PROOF_S
@@ -53,6 +54,8 @@ FIRST_SHARE = 0.25
 """Shares of the time limit that the relaxation, each search of a start and that on few pools may take."""
 START_S, FIRST_S = 0.3, 1.0
 """Where time is short these searches take so much of it [s]: without a good plan the rest is of no use."""
+ALONE_S = 3.0
+"""So long a worker that is alone searches by the bound before it looks for plans [s]."""
 LEAST_S = 0.5
 """With less time left than that no proof among many pools is begun [s]: their model takes as long to build."""
 FIRST_GAP, FIRST_PATIENCE = 0.002, 0.1
@@ -170,11 +173,9 @@ class _Focus:
         for count in (*START_POOLS, FEW_POOLS, MORE_POOLS):
             if count < FEW_POOLS and self._counts(FEW_POOLS) <= SMALL_COUNTS:
                 continue
-            if count > FEW_POOLS and self.best is not None:
-                break
             few = restricted(self.inst, self._nearest(count))
             status = self._first(few, start=count < FEW_POOLS)
-            if len(few.pools) == len(self.inst.pools):
+            if len(few.pools) == len(self.inst.pools) or (count >= FEW_POOLS and self._near()):
                 break
         if self.folded is not None and self.best is not None and self.best.values is not None:
             # Of the families in use all pools.
@@ -206,26 +207,28 @@ class _Focus:
         near = set(self._nearest(count))
         return len(self.inst.periods) * sum(r.pool in near for r in self.inst.replicas)
 
+    def _near(self) -> bool:
+        """Whether a plan is known that is near enough to the bound for most pools to go out."""
+        gap = None if self.best is None else relative_gap(self.best.objective, self.bound)
+        return gap is not None and gap <= FAR
+
     def _over(self, needed_s: float = 0.0) -> bool:
         """Whether less time is left than is needed."""
         stopped = self.how.stop is not None and self.how.stop.is_set()
         return stopped or time.monotonic() - self.started > self.how.time_limit_s - needed_s
 
     def _so_far(self) -> Found:
-        """The best plan known with the bound of all pools, where time is over: a model of all of them takes long to build alone."""
-        assert self.best is not None
-        assert self.best.objective is not None
+        """What is known where time is over, with the bound of all pools: a model of all of them takes long to build alone."""
         stopped = self.how.stop is not None and self.how.stop.is_set()
+        why, wall_s = StopReason.INTERRUPTED if stopped else StopReason.TIME_LIMIT, time.monotonic() - self.started
+        if self.best is None or self.best.objective is None:
+            return Found(Status.UNKNOWN, why, None, float(self.bound), None, wall_s, None, 0, 0)
         bound = min(float(self.bound), float(self.best.objective))
-        reached = (relative_gap(self.best.objective, bound) or 0.0) <= self.how.gap
-        why = StopReason.INTERRUPTED if stopped else StopReason.GAP_REACHED if reached else StopReason.TIME_LIMIT
-        return replace(
-            self.best,
-            status=Status.OPTIMAL if bound >= self.best.objective else Status.FEASIBLE,
-            stop_reason=why,
-            bound=bound,
-            wall_s=time.monotonic() - self.started,
-        )
+        gap = relative_gap(self.best.objective, bound)
+        if gap is not None and gap <= self.how.gap:
+            why = StopReason.GAP_REACHED if gap else StopReason.PROVED
+        status = Status.FEASIBLE if gap else Status.OPTIMAL
+        return replace(self.best, status=status, stop_reason=why, bound=bound, wall_s=wall_s)
 
     def _nearest(self, count: int) -> Sequence[int]:
         """Pools that the relaxation uses, and those that cost least beyond it; of a family its cheapest and its leanest one."""
@@ -351,19 +354,33 @@ class _Focus:
             value = value if seen is None else None
             how.on_progress(value, bound if patience is not None or low is None else max(low, bound))
 
-        return run(
-            built,
-            time_limit_s=min(how.time_limit_s, self.left()),
-            gap=how.gap,
-            workers=how.workers,
-            seed=how.seed,
-            log=how.log,
-            stop=how.stop,
-            on_progress=progress,
-            patience=PATIENCE if patience is None else patience,
-            deterministic_limit=how.work_limit,
-            known_bound=bound,
-        )
+        def searched(limit_s: float, work: float | None, *, by_bound: bool) -> Found:
+            return run(
+                built,
+                time_limit_s=min(limit_s, self.left()),
+                gap=how.gap,
+                workers=how.workers,
+                seed=how.seed,
+                log=how.log,
+                stop=how.stop,
+                on_progress=progress,
+                patience=PATIENCE if patience is None else patience,
+                deterministic_limit=work,
+                known_bound=bound,
+                by_bound=by_bound,
+            )
+
+        if how.workers == 1:
+            # Most often the bound soon is a plan; where it is not for long, plans are looked for.
+            work = None if how.work_limit is None else min(ALONE_S, how.work_limit)
+            soon = how.time_limit_s if work is not None else min(ALONE_S, how.time_limit_s)
+            found = searched(soon, work, by_bound=True)
+            if found.status in (Status.OPTIMAL, Status.INFEASIBLE):
+                return found
+            if found.values is not None:
+                built.model.clear_hints()  # type: ignore[no-untyped-call]
+                give_whole_hint(built, found.values)
+        return searched(how.time_limit_s, how.work_limit, by_bound=False)
 
 
 def _image(values: Values, left: Part, folded: Folded) -> Values | None:

@@ -95,12 +95,14 @@ def run(
     patience: float = PATIENCE,
     deterministic_limit: float | None = None,
     known_bound: float | None = None,
+    by_bound: bool = False,
 ) -> Found:
     """Minimise a model; plans whose jobs have no schedule are no plans (see `solver.schedule`).
 
     A full proof is tried for `patience` of the time limit, `PROOF_S` at most; after that the asked gap is enough.
     `deterministic_limit` also bounds the work in the solver's own unit (about a second of one core), so that with one
     worker the outcome does not depend on how busy the machine is. `known_bound`: no plan's objective is below it.
+    `by_bound`: how a worker alone searches (`solver.cp_sat.set_workers`).
 
     Raises
     ------
@@ -122,6 +124,7 @@ def run(
             patience=patience,
             deterministic_limit=deterministic_limit,
             known_bound=known_bound,
+            by_bound=by_bound,
         )
         found = replace(found, wall_s=time.monotonic() - started)
         if found.values is None or not found.values.start:
@@ -191,11 +194,12 @@ def _run_once(
     patience: float,
     deterministic_limit: float | None,
     known_bound: float | None,
+    by_bound: bool,
 ) -> Found:
     """One search of the model as it stands."""
     solver = new_solver()
     solver.parameters.max_time_in_seconds = max(0.01, time_limit_s)
-    set_workers(solver, workers)
+    set_workers(solver, workers, by_bound=by_bound)
     solver.parameters.random_seed = seed
     solver.parameters.log_search_progress = log
     if deterministic_limit is not None:

@@ -35,7 +35,7 @@ from solver.search import Found, Values, run
 from solver.search_state import How
 from solver.staged import simple
 
-BOUND_S = 0.5
+BOUND_S = 1.0
 """Most that the bound of one type may take [s]."""
 GAP = 0.001
 """Gap at which the plan of a type counts as found; what is stated of it is its bound."""
@@ -136,7 +136,8 @@ def best_type(
         if left() <= 0:
             open_bounds.append(bound)
             continue
-        search = plain_search if known is None and not has_mixes(only) else cheapest
+        plain = known is None and len(only.pools) < MANY_POOLS and not has_mixes(only)
+        search = plain_search if plain else cheapest
         found = search(only, left(), GAP, options, stop)
         if found.status is Status.INFEASIBLE:
             continue

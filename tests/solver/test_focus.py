@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ortools.sat.python import cp_model
 
 from solver import focus, model
+from solver.bounding import beyond
 from solver.bounding.beyond import promising
 from solver.bounding.program import relaxed_model
 from solver.bounding.restrict import restricted
-from solver.focus import focused
+from solver.cp_sat import new_solver
+from solver.focus import at_most, focused
 from solver.instance import DEMAND_UNIT, Capacity, Instance, Ladder, Option, Pool, Replica, Service
 from solver.model import build_model
 from solver.node_cuts import node_cuts
@@ -101,6 +104,71 @@ def test_what_may_beat_a_figure_holds_every_plan_as_good() -> None:
         assert optimum(part.instance).objective == best
         seen += len(part.pools) < len(inst.pools)
     assert seen >= 3
+
+
+@pytest.mark.slow
+def test_a_part_holds_as_many_of_everything_as_plans_up_to_a_figure_do() -> None:
+    """The most nodes, replicas and gear of any plan up to a figure are the same in the part that is left for it."""
+    tighter = seen = 0
+    for inst in cases():
+        best = optimum(inst).objective
+        most = None if best is None else best + abs(best) // 20
+        part = None if most is None else promising(inst, most, 30.0)
+        if part is None or most is None:
+            continue
+        small = part.instance
+        kept = {j: n for n, j in enumerate(part.capacities)}
+        kinds = {j: n for n, j in enumerate(part.replicas)}
+        for i in [i for i, c in enumerate(inst.capacities) if c.commit][:2]:
+            inside = "commit", kept.get(i)
+            assert most_of(inst, most, ("commit", i)) == most_of(small, most, inside)
+            seen += 1
+        for k in range(len(inst.replicas))[:2]:
+            assert most_of(inst, most, ("replicas", k)) == most_of(small, most, ("replicas", kinds.get(k)))
+        for g in range(len(inst.gear))[:2]:
+            assert most_of(inst, most, ("gear", g)) == most_of(small, most, ("gear", g))
+        pairs = [(small.capacities[n].max_nodes, inst.capacities[j].max_nodes) for j, n in kept.items()]
+        pairs += [(small.replicas[n].max_count, inst.replicas[j].max_count) for j, n in kinds.items()]
+        pairs += [(a.max_count, b.max_count) for a, b in zip(small.gear, inst.gear, strict=True)]
+        tighter += any(a < b for a, b in pairs)
+    assert seen >= 12
+    assert tighter >= 5
+
+
+def most_of(inst: Instance, most: int, which: tuple[str, int | None]) -> int:
+    """The most of one variable (of its first period) in any plan up to a figure; 0 for one that is not there."""
+    name, index = which
+    if index is None:
+        return 0
+    built = build_model(inst)
+    built.model.add(built.objective <= most)
+    variables = getattr(built.context.variables, name)
+    goal = variables[index, 0] if name == "replicas" else variables[index]
+    built.model.maximize(goal)
+    solver = new_solver()
+    solver.parameters.num_workers = 1
+    assert solver.solve(built.model) == cp_model.OPTIMAL
+    return solver.value(goal)
+
+
+@pytest.mark.slow
+def test_a_plan_up_to_a_figure_is_found_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(focus, "MANY_LEFT", 1)
+    monkeypatch.setattr(beyond, "MANY_POOLS", 1)
+    seen = 0
+    for inst in cases():
+        best = optimum(inst)
+        if best.objective is None or best.values is None:
+            continue
+        some = at_most(inst, best.objective, best.values, HOW)
+        none = at_most(inst, best.objective - 1, best.values, HOW)
+        if some is None or none is None:
+            continue
+        assert some.values is not None
+        assert some.objective == best.objective
+        assert none.status == "infeasible"
+        seen += 1
+    assert seen >= 10
 
 
 def test_rows_on_whole_nodes_leave_every_optimum(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,11 @@ import pytest
 from catalogs.catalog import Catalog
 from problems.load import LoadedProblem
 from problems.schema import Problem
-from solver import focus
+from solver import binding, focus
+from solver.binding import binding_limits
 from solver.bounding import beyond
-from solver.bounding.fold import fold
+from solver.bounding.fold import fold, folded_part
+from solver.bounding.restrict import restricted
 from solver.candidates import build_candidates, onsite, reduced
 from solver.candidates.watts import most_per_watt
 from solver.features.builds import Built, server_builds, worth_keeping
@@ -164,6 +166,37 @@ def test_families_bound_the_whole_and_hold_the_image_of_its_plans() -> None:
     image = folded.image(whole.values)
     assert sum(image.commit.values()) == sum(whole.values.commit.values())
     assert sum(image.chosen.values()) == sum(whole.values.chosen.values())
+
+
+def test_a_part_of_whole_families_folds_as_it_does_by_itself() -> None:
+    inst = instance_of(room(None, **racks(2, 6540)), two_networks())
+    folded = fold(inst)
+    assert folded is not None
+    some = sorted(o for family in folded.pools[::2] for o in family)
+    part = restricted(inst, some)
+    small, alone = folded_part(folded, part), fold(part.instance)
+    assert small is not None
+    assert alone is not None
+    assert sorted(small.pools) == sorted(alone.pools)
+    assert least(small.instance).objective == least(alone.instance).objective
+    cut = next(family for family in folded.pools if len(family) > 1)
+    assert folded_part(folded, restricted(inst, cut[1:])) is None
+
+
+def test_no_limit_binds_where_families_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether racks and watts bind is answered the same by families and without."""
+    seen = set()
+    for watts in (5800, 9000):
+        inst = instance_of(room(watts, **racks(6, 20_000)), two_networks())
+        names = [s.name for s in inst.sites]
+        plain = binding_limits(inst, names, least(inst), OPTIONS, None, 60.0)
+        with monkeypatch.context() as at:
+            at.setattr(binding, "MANY_POOLS", 1)
+            at.setattr(focus, "MANY_LEFT", 1)
+            at.setattr(beyond, "MANY_POOLS", 1)
+            assert binding_limits(inst, names, least(inst), OPTIONS, None, 60.0) == plain
+        seen |= set(plain.values())
+    assert seen == {True, False}
 
 
 @pytest.mark.slow
