@@ -14,6 +14,10 @@ from hypothesis import settings
 
 from tests.commands import SOUND
 
+# Each of several test processes has a core of its own; threads of polars beside them only wait for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 settings.register_profile("kitout", deadline=None, max_examples=25, derandomize=True, database=None)
 settings.register_profile("explore", deadline=None, max_examples=300)
 settings.load_profile("explore" if os.environ.get("KITOUT_EXPLORE") else "kitout")
