@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -73,7 +74,7 @@ def test_a_check_validates_changed_tables_too(afresh: None, monkeypatch: pytest.
     changed = with_a_fault()
     for module in (catalogs.load, catalogs.embedded):
         monkeypatch.setattr(module, "embedded_files", lambda: changed)
-    done = CliRunner().invoke(cli.main, ["check", "problems/experiments.yaml"])
+    done = CliRunner().invoke(cli.main, ["check", str(Path(cli.__file__).parent / "problems" / "experiments.yaml")])
     assert done.exit_code == 2
     assert "egress.csv" in done.stderr
 
