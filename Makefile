@@ -1,7 +1,7 @@
 # Every target does its own set-up, once, in .venv; it is done again when pyproject.toml changes.
 PYTHON ?= python3
-# Two processes on two cores; PYTEST_ARGS= runs everything in one.
-PYTEST_ARGS ?= -n auto
+# One process per core, each with a run of files to begin with, so that few fixtures are made twice; PYTEST_ARGS= runs all in one.
+PYTEST_ARGS ?= -n auto --dist worksteal
 DEMO ?= problems/lora-70b.yaml
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +16,7 @@ test: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 slow: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m slow
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

@@ -241,7 +241,7 @@ def what_if(ctx: click.Context, /, asked: Asked, answer: Answer, no_progress: bo
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
 def check(asked: Asked, quiet: bool) -> None:
     """Check a problem file: every fault at once, with line and column. Solves nothing."""
-    loaded, _catalog = asked.load()
+    loaded = asked.check()
     if not quiet:
         from solver.report.problem_text import problem_summary
 

@@ -146,6 +146,22 @@ class Asked:
             raise ProblemError(unknown)
         return loaded, catalog
 
+    def check(self) -> LoadedProblem:
+        """Read the problem and look its names up, without the catalogue's frames where its tables are as sealed."""
+        from catalogs.embedded import sealed_rows
+
+        rows = None if self.overlays else sealed_rows()
+        if rows is None:
+            return self.load()[0]
+        from problems.load import ProblemError, load_problem
+        from solver.names import unknown_names
+
+        loaded = load_problem(self.problem, self.settings)
+        unknown = unknown_names(loaded, rows)
+        if unknown:
+            raise ProblemError(unknown)
+        return loaded
+
 
 def searches(command: Callable[..., Any]) -> Any:
     """Give a command that makes many searches its `time_limit`, `workers`, `seed` and `no_progress`."""

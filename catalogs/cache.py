@@ -19,10 +19,11 @@ from typing import Any
 
 import polars as pl
 
+from catalogs.embedded import file_sha256
 from catalogs.errors import CatalogError, Issue
 from catalogs.read import column_order
 from catalogs.schema import TABLES
-from catalogs.seal import FILE, LINE, Seal, content_sha256, file_sha256
+from catalogs.seal import FILE, LINE, Seal, content_sha256
 from catalogs.validate import rule_issues
 
 MANIFEST = "overlay.json"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +78,20 @@ class Catalog:
         KeyError
             No such assumption.
         """
-        values = self.assumptions.filter(pl.col("key") == key)["value"]
+        values = self.assumptions.filter(key=key)["value"]
         if values.is_empty():
             raise KeyError(key)
         return float(values[0])
+
+    def rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """Give the columns of a table row by row."""
+        frame: pl.DataFrame = getattr(self, table)
+        return frame.select(columns).iter_rows()
+
+    def distinct(self, table: str, column: str) -> list[Any]:
+        """Give the values that stand in a column, each once, in no order."""
+        frame: pl.DataFrame = getattr(self, table)
+        return frame[column].drop_nulls().unique().to_list()
 
 
 TABLE_NAMES: tuple[str, ...] = tuple(f.name for f in fields(Catalog) if f.name != "sha256")

@@ -9,48 +9,16 @@ their own name only. ``none`` asks for machines without accelerators.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 import polars as pl
 
+from catalogs.asked import NONE as NONE
+from catalogs.asked import is_label as is_label
+from catalogs.asked import read_asked as read_asked
 from catalogs.catalog import Catalog
 from catalogs.names import match_accelerators, plain_label
 
-NONE = "none"
 # Counts agree within this: a third is written 0.333.
 COUNT_TOLERANCE = 0.01
-WITH_COUNT = re.compile(r"(?P<name>.+?)\s*:\s*(?P<count>\d+(?:\.\d+)?)")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A name taken apart. `count` None: the request does not say it with the name, and the name need not be a label."""
-
-    name: str
-    count: float | None = None
-
-    @property
-    def nothing(self) -> bool:
-        """Machines without accelerators are asked for."""
-        return self.name.lower() == NONE
-
-
-def read_asked(text: str) -> Asked:
-    """Take ``A100-80GB:8`` apart."""
-    found = WITH_COUNT.fullmatch(text.strip())
-    return Asked(found["name"], float(found["count"])) if found else Asked(text.strip())
-
-
-def is_label(catalog: Catalog, name: str) -> bool:
-    """Some price list has offers under this very name."""
-    return bool((catalog.offers["label"].str.to_lowercase() == name.lower()).any())
-
-
-def known(catalog: Catalog, text: str) -> bool:
-    """Whether anything in the catalogue goes by this name."""
-    asked = read_asked(text)
-    return asked.nothing or is_label(catalog, asked.name) or bool(match_accelerators(catalog, asked.name))
 
 
 def has_accelerator(catalog: Catalog, text: str, count: int = 1) -> pl.Expr:

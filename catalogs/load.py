@@ -8,9 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
@@ -18,8 +16,9 @@ from catalogs.book import apply_book
 from catalogs.catalog import TABLE_NAMES, Catalog
 from catalogs.commitments import derive_commitments
 from catalogs.compute_units import compute_unit_prices
+from catalogs.embedded import Files, embedded_files
 from catalogs.errors import CatalogError, Issue
-from catalogs.seal import SEALS, Tables, TypedSeal, content_sha256, file_sha256, plain, read_sealed, read_seals
+from catalogs.seal import Tables, content_sha256, plain, read_sealed, sealed_types
 
 
 def load_catalog(overlays: Sequence[Path] = ()) -> Catalog:
@@ -44,37 +43,19 @@ def load_catalog(overlays: Sequence[Path] = ()) -> Catalog:
 
 @lru_cache(maxsize=1)
 def _default() -> Catalog:
-    found = _files()
+    found = embedded_files()
     return _assembled(_embedded()) if None in found.seals.values() else _AsAsked.of(found)
-
-
-class _Files(NamedTuple):
-    """Files of the package's own data folder, and the seals that they still bear (None: changed since, or never sealed)."""
-
-    data: Mapping[str, bytes]
-    seals: Mapping[str, TypedSeal | None]
-
-
-@lru_cache(maxsize=1)
-def _files() -> _Files:
-    """What is in the data folder; works from an installed wheel."""
-    folder = files("catalogs").joinpath("data")
-    found = folder.joinpath(SEALS)
-    known = read_seals(found.read_text(encoding="utf-8")) if found.is_file() else {}
-    data = {name: folder.joinpath(f"{name}.csv").read_bytes() for name in TABLE_NAMES}
-    seals = {name: known.get(name) for name in TABLE_NAMES}
-    return _Files(data, {n: s if s and s.file_sha256 == file_sha256(data[n]) else None for n, s in seals.items()})
 
 
 @lru_cache(maxsize=1)
 def _embedded() -> Tables:
     """All embedded tables; those without a seal are validated."""
-    found = _files()
+    found = embedded_files()
     tables: dict[str, pl.DataFrame] = {}
     issues: list[Issue] = []
     for name, seal in found.seals.items():
         if seal:
-            tables[name] = read_sealed(found.data[name], f"{name}.csv", seal.columns)
+            tables[name] = read_sealed(found.data[name], f"{name}.csv", sealed_types(seal))
         else:
             tables[name], faults = _validated(name, found.data[name])
             issues += faults
@@ -93,13 +74,13 @@ def _validated(name: str, data: bytes) -> tuple[pl.DataFrame, list[Issue]]:
 class _Reading(dict[str, pl.DataFrame]):
     """Sealed tables, each read when it is first asked for."""
 
-    def __init__(self, found: _Files) -> None:
+    def __init__(self, found: Files) -> None:
         self.found = found
 
     def __missing__(self, name: str) -> pl.DataFrame:
         seal = self.found.seals[name]
         assert seal is not None
-        self[name] = table = plain(read_sealed(self.found.data[name], f"{name}.csv", seal.columns))
+        self[name] = table = plain(read_sealed(self.found.data[name], f"{name}.csv", sealed_types(seal)))
         return table
 
 
@@ -107,7 +88,7 @@ class _AsAsked(Catalog):
     """The embedded catalogue as sealed: a command reads the tables that it asks for, `check` a few of them."""
 
     @classmethod
-    def of(cls, found: _Files) -> Catalog:
+    def of(cls, found: Files) -> Catalog:
         """Give the catalogue of files that all bear their seals."""
         contents = {name: seal.content_sha256 for name, seal in found.seals.items() if seal}
         catalog = cls.__new__(cls)

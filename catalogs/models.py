@@ -6,83 +6,31 @@ a Hugging Face ``config.json`` (or a folder with one), or a bare size, for which
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
 
 from catalogs import architecture
+from catalogs.embedded import HasRows
 from catalogs.errors import UnknownName
 from catalogs.model_config import ConfigError, checkpoint_bytes, read_config
+from catalogs.model_names import STAND_IN_CONTEXT, is_config
+from catalogs.model_names import match_model as match_model
 from problems.schema import BareModel, ConfigModel
 
 GIB = 2.0**30
 BILLION = 1e9
-#: Words of a published name that do not change the architecture.
-NOISE = frozenset(
-    [
-        "meta",
-        "instruct",
-        "instruction",
-        "chat",
-        "it",
-        "hf",
-        "base",
-        "pt",
-        "preview",
-        "thinking",
-        "reasoning",
-        "fp8",
-        "bf16",
-        "fp16",
-        "fp4",
-        "nvfp4",
-        "mxfp4",
-        "int4",
-        "int8",
-        "awq",
-        "gptq",
-        "gguf",
-        "w4a16",
-        "w8a8",
-        "w8a16",
-        "quantized",
-        "dynamic",
-        "bnb",
-        "4bit",
-        "8bit",
-        "marlin",
-        "block",
-        "original",
-        "unsloth",
-        "latest",
-        "model",
-        "llm",
-        "ft",
-        "c4ai",
-        "mlx",
-        "text",
-    ]
-)
-TUNING = frozenset(["instruct", "instruction", "chat", "it", "hf", "base"])
-SIZE = re.compile(r"(\d)\.(\d+)(?=[bmt](?:[^a-z0-9]|$))")
-DATE = re.compile(r"^(\d{4}|\d{6}|\d{8})$")
-VERSION_ONE = re.compile(r"^v0?\.?1(\.\d+)?$|^v01$")
 PROVENANCE = ("source", "as_of", "confidence", "notes")
 
 
-class HasModels(Protocol):
+class HasModels(HasRows, Protocol):
     """Anything with the tables `models` and `model_aliases`: the Catalog."""
 
     @property
     def models(self) -> pl.DataFrame: ...
-    @property
-    def model_aliases(self) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -132,73 +80,6 @@ def models_frame(catalog: HasModels, rows: Sequence[ModelRow]) -> pl.DataFrame:
     return pl.DataFrame([{name: row.as_dict().get(name) for name in schema} for row in rows], schema=schema)
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
-
-
-def fold(name: str) -> str:
-    """Fold a name: publisher, case and punctuation gone; the point of a size stays (1.3B is not 13B)."""
-    sized = SIZE.sub(r"\1point\2", name.split("/")[-1].lower())
-    return re.sub(r"[^a-z0-9]+", "", sized)
-
-
-def _words(name: str) -> list[str]:
-    return [word for word in re.split(r"[\s_\-:/,()]+|\.(?=[a-z])", name.split("/")[-1].lower()) if word]
-
-
-def foldings(name: str) -> Iterator[str]:
-    """Give ever looser foldings of a name: as it is, then without tuning words, dates, and a version of one."""
-    yield fold(name)
-    words = _words(name)
-    levels: tuple[Callable[[str], bool], ...] = (
-        lambda word: word in TUNING,
-        lambda word: word in NOISE,
-        lambda word: word in NOISE or bool(DATE.match(word)),
-        lambda word: word in NOISE or bool(DATE.match(word)) or bool(VERSION_ONE.match(word)),
-    )
-    for drop in levels:
-        kept = [word for word in words if not drop(word)]
-        if kept:
-            yield fold("-".join(kept))
-
-
-def _known_names(catalog: HasModels) -> Mapping[str, str]:
-    """Names by folding: exact ones, then looser ones that only one model answers to."""
-    aliases = catalog.model_aliases.select("alias", "model").iter_rows()
-    return _by_folding((*((model, model) for model in catalog.models["model"]), *aliases))
-
-
-@lru_cache(maxsize=4)
-def _by_folding(pairs: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    exact: dict[str, str] = {}
-    loose: dict[str, set[str]] = {}
-    for name, model in pairs:
-        first, *rest = foldings(name)
-        exact.setdefault(first, model)
-        for folded in rest:
-            loose.setdefault(folded, set()).add(model)
-    single = {folded: next(iter(models)) for folded, models in loose.items() if len(models) == 1}
-    return {**single, **exact}
-
-
-def match_model(catalog: HasModels, name: str) -> str:
-    """Give the catalogue name of a model.
-
-    Raises
-    ------
-    UnknownName
-        No model of this name; suggestions are the nearest ones.
-    """
-    known = _known_names(catalog)
-    for folded in foldings(name):
-        if folded in known:
-            return known[folded]
-    *_, loosest = foldings(name)
-    near = difflib.get_close_matches(loosest, known, n=12, cutoff=0.6)
-    suggestions = list(dict.fromkeys(known[match] for match in near))[:3]
-    hint = "(or give {params: 70B} or a config.json)"
-    raise UnknownName(name, "model", suggestions, hint)
-
-
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
@@ -214,10 +95,6 @@ def count_parameters(columns: Mapping[str, Any], schema: Mapping[str, pl.DataTyp
     frame = pl.DataFrame([{name: columns.get(name) for name in schema}], schema=dict(schema))
     total, active = frame.select(architecture.counted(), architecture.counted_active().alias("active")).row(0)
     return float(total) / BILLION, float(active) / BILLION
-
-
-def _looks_like_path(text: str) -> bool:
-    return text.endswith(".json") or text.startswith((".", "/", "~"))
 
 
 def _from_config(catalog: HasModels, path: Path, label: str) -> ModelRow:
@@ -249,7 +126,7 @@ def stand_in(catalog: HasModels, params: float) -> ModelRow:
     8 key and value heads, as open models since 2023 do; GPT-3 itself had one per query head and a KV cache 12 times
     as large. The row is marked `stand_in`.
     """
-    vocab, context = (128_000 if params >= 1e9 else 32_000), 8192
+    vocab, context = (128_000 if params >= 1e9 else 32_000), STAND_IN_CONTEXT
     head_dim, unit = (128, 1024) if params >= 3e9 else (64, 512)
     hidden = unit * max(1, round((params * 128 / 12.0) ** (1.0 / 3.0) / unit))
     heads = hidden // head_dim
@@ -306,7 +183,7 @@ def resolve_model(
     if isinstance(ref, BareModel):
         return stand_in(catalog, float(ref.params))
     text = ref.config if isinstance(ref, ConfigModel) else ref
-    if isinstance(ref, ConfigModel) or _looks_like_path(text):
+    if isinstance(ref, ConfigModel) or is_config(text):
         path = Path(base_dir or ".") / Path(text).expanduser()
         name = path.name if path.suffix != ".json" or path.name != "config.json" else path.resolve().parent.name
         return _from_config(catalog, path, name)

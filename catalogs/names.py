@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from catalogs.catalog import Catalog
+from catalogs.embedded import HasRows
 from catalogs.errors import UnknownName
 
 # Words that say nothing about which card it is.
@@ -110,7 +110,7 @@ def read_label(label: str) -> Reading:
     return replace(reading, family=f"rtx{joined}" if GEFORCE.fullmatch(joined) else joined)
 
 
-def match_accelerators(catalog: Catalog, label: str) -> tuple[str, ...]:
+def match_accelerators(catalog: HasRows, label: str) -> tuple[str, ...]:
     """Find every accelerator that `label` may mean, in the catalogue's order; empty if there is none."""
     index = _index(catalog)
     folded = plain_label(label)
@@ -124,7 +124,7 @@ def match_accelerators(catalog: Catalog, label: str) -> tuple[str, ...]:
     return tuple(card.name for card in index.cards if _agrees(asked, card))
 
 
-def resolve_accelerator(catalog: Catalog, label: str) -> str:
+def resolve_accelerator(catalog: HasRows, label: str) -> str:
     """Find the one accelerator that `label` means.
 
     Where several fit, the default is the module on a baseboard (SXM, OAM) before the PCIe card, then the
@@ -142,7 +142,7 @@ def resolve_accelerator(catalog: Catalog, label: str) -> str:
     return min(found, key=lambda name: rank[name])
 
 
-def suggest_accelerators(catalog: Catalog, label: str, limit: int = 3) -> tuple[str, ...]:
+def suggest_accelerators(catalog: HasRows, label: str, limit: int = 3) -> tuple[str, ...]:
     """Catalogue names near to `label`, best first."""
     index = _index(catalog)
     known: dict[str, tuple[str, ...]] = {name: (target,) for name, target in index.exact.items()} | index.aliases
@@ -175,17 +175,13 @@ class _Index:
     rank: dict[str, tuple[Any, ...]]
 
 
-def _index(catalog: Catalog) -> _Index:
-    return _indexed(catalog)
-
-
 @lru_cache(maxsize=4)
-def _indexed(catalog: Catalog) -> _Index:
+def _index(catalog: HasRows) -> _Index:
     cards: list[Card] = []
     rank: dict[str, tuple[Any, ...]] = {}
     families: dict[str, tuple[str, ...]] = {}
-    rows = catalog.accelerators.select("accelerator", "form_factor", "memory_gb_nominal", "memory_type")
-    for name, form_factor, memory, memory_type in rows.iter_rows():
+    rows = catalog.rows("accelerators", "accelerator", "form_factor", "memory_gb_nominal", "memory_type")
+    for name, form_factor, memory, memory_type in rows:
         reading = read_label(name)
         form = reading.form or form_factor.split(" ")[0].lower()
         kind = (memory_type or "").lower() or None
@@ -199,7 +195,7 @@ def _indexed(catalog: Catalog) -> _Index:
         )
         families[reading.family] = (*families.get(reading.family, ()), name)
     aliases: dict[str, tuple[str, ...]] = {}
-    for alias, name in catalog.accelerator_aliases.select("alias", "accelerator").iter_rows():
+    for alias, name in catalog.rows("accelerator_aliases", "alias", "accelerator"):
         folded = plain_label(alias)
         aliases[folded] = (*aliases.get(folded, ()), name)
     exact = {plain_label(card.name): card.name for card in cards}

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import polars as pl
 
 from catalogs.cache import read_manifest, read_parquet
+from catalogs.embedded import SEALS, file_sha256
 from catalogs.errors import CatalogError, Issue
 from catalogs.read import column_types, nearest, parse_table
 from catalogs.schema import TABLES
-from catalogs.seal import SEALS, Tables, file_sha256, read_sealed
+from catalogs.seal import Tables, read_sealed
 from catalogs.validate import rule_issues
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx", ".xls")

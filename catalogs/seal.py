@@ -1,7 +1,6 @@
 """Seals of the embedded tables: which bytes were validated in full, so that loading need not do it again.
 
-`data/seals.csv` holds, per table, the hash of the file's bytes and of its content, and the types of its columns: what it
-takes to read the table without its frame schema. A table whose bytes differ from its seal is simply validated at every
+What a seal holds stands in `catalogs.embedded`. A table whose bytes differ from its seal is simply validated at every
 load. Write the seals anew with `seal_data(folder)` after changing tables or schemas; a test fails while they are out of date.
 """
 
@@ -15,9 +14,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from catalogs.embedded import SEALS, TypedSeal, file_sha256
 from catalogs.errors import CatalogError, Issue
 
-SEALS = "seals.csv"
 # Bookkeeping columns that travel with the rows until the catalogue is assembled.
 FILE = "__file__"
 LINE = "__line__"
@@ -46,29 +45,9 @@ class Seal(NamedTuple):
     content_sha256: str
 
 
-class TypedSeal(NamedTuple):
-    """Hash of the bytes, hash of the content, columns in their order with their types."""
-
-    file_sha256: str
-    content_sha256: str
-    columns: ColumnTypes
-
-
-def read_seals(text: str) -> dict[str, TypedSeal]:
-    """Seals by table name; whatever is not of the form is no seal."""
-    seals: dict[str, TypedSeal] = {}
-    for line in text.splitlines()[1:]:
-        name, *rest = line.split(",")
-        if len(rest) != 3:
-            continue
-        pairs = [column.partition(":")[::2] for column in rest[2].split()]
-        if all(kind in TYPES for _, kind in pairs):
-            seals[name] = TypedSeal(rest[0], rest[1], {column: TYPES[kind] for column, kind in pairs})
-    return seals
-
-
-def file_sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def sealed_types(seal: TypedSeal) -> ColumnTypes:
+    """Columns of a sealed table with their types."""
+    return {column: TYPES[kind] for column, kind in seal.columns.items()}
 
 
 def content_sha256(frame: pl.DataFrame, key: list[str]) -> str:
@@ -99,6 +78,7 @@ def seal_data(folder: Path) -> Mapping[str, TypedSeal]:
     tables: dict[str, pl.DataFrame] = {}
     seals: dict[str, TypedSeal] = {}
     issues: list[Issue] = []
+    words = {kind: word for word, kind in TYPES.items()}
     for name, schema in TABLES.items():
         data = (folder / f"{name}.csv").read_bytes()
         columns = column_types(schema)
@@ -106,14 +86,14 @@ def seal_data(folder: Path) -> Mapping[str, TypedSeal]:
         issues += faults + rule_issues(name, tables[name])
         if not faults and not plain(tables[name]).equals(plain(read_sealed(data, f"{name}.csv", columns))):
             issues.append(Issue(f"{name}.csv", None, None, "has cells in a form that only the full reader accepts"))
-        seals[name] = TypedSeal(file_sha256(data), content_sha256(plain(tables[name]), schema.primary_key()), columns)
+        kinds = {column: words[kind] for column, kind in columns.items()}
+        seals[name] = TypedSeal(file_sha256(data), content_sha256(plain(tables[name]), schema.primary_key()), kinds)
     issues += reference_issues(tables)
     if issues:
         raise CatalogError(issues)
-    words = {kind: word for word, kind in TYPES.items()}
     lines = ["table,file_sha256,content_sha256,columns"]
     for name, seal in seals.items():
-        typed = " ".join(f"{column}:{words[kind]}" for column, kind in seal.columns.items())
+        typed = " ".join(f"{column}:{kind}" for column, kind in seal.columns.items())
         lines.append(f"{name},{seal.file_sha256},{seal.content_sha256},{typed}")
     (folder / SEALS).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return seals

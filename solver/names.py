@@ -5,17 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
-import polars as pl
-
+from catalogs.asked import known as known_machine
 from catalogs.catalog import Catalog
+from catalogs.embedded import HasRows
 from catalogs.errors import UnknownName
-from catalogs.labels import known as known_machine
 from catalogs.model_config import ConfigError
-from catalogs.models import resolve_model
+from catalogs.model_names import STAND_IN_CONTEXT, is_config, match_model
 from catalogs.names import match_accelerators, suggest_accelerators
 from problems.issues import Issue
 from problems.load import LoadedProblem
-from problems.schema import Batch, Fixed, ModelRef, Pick, Serve, TrainingBase
+from problems.schema import BareModel, Batch, ConfigModel, Fixed, ModelRef, Pick, Serve, TrainingBase
 
 Fault = tuple[str, Exception]
 
@@ -24,7 +23,7 @@ class TooLongError(ValueError):
     """A request that does not fit the model's context."""
 
 
-def unknown_names(loaded: LoadedProblem, catalog: Catalog) -> list[Issue]:
+def unknown_names(loaded: LoadedProblem, catalog: HasRows) -> list[Issue]:
     """Look every name of a problem up.
 
     Returns
@@ -36,8 +35,8 @@ def unknown_names(loaded: LoadedProblem, catalog: Catalog) -> list[Issue]:
     return [loaded.issue(field, str(error)) for field, error in faults]
 
 
-def _workloads(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
-    engines = catalog.engines["engine"].unique().to_list()
+def _workloads(loaded: LoadedProblem, catalog: HasRows) -> Iterator[Fault]:
+    engines = catalog.distinct("engines", "engine")
     for workload in loaded.problem.workloads:
         field = f"workloads.{workload.name}"
         if isinstance(workload, Serve | Batch):
@@ -55,31 +54,33 @@ def _workloads(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
                 yield from _machines([(f"{field}.accelerator", asked)], catalog)
             elif isinstance(asked, tuple):
                 yield from _machines(_items(f"{field}.accelerator", asked), catalog)
-            providers = catalog.offers["provider"].unique().to_list()
+            providers = catalog.distinct("offers", "provider")
             yield from _listed(_items(f"{field}.providers", workload.providers or ()), providers, "provider")
         yield from _accelerators(_picked(f"{field}.accelerators", workload.accelerators, loaded), catalog)
 
 
-def _owned(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
+def _owned(loaded: LoadedProblem, catalog: HasRows) -> Iterator[Fault]:
     for number, owned in enumerate(loaded.problem.owned):
         yield from _accelerators([(f"owned.{number}.accelerator", owned.accelerator)], catalog)
         if owned.build is not None:
-            servers = catalog.servers["server"].to_list()
+            servers = catalog.distinct("servers", "server")
             yield from _listed([(f"owned.{number}.build", owned.build)], servers, "server")
 
 
-def _limits(loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
+def _limits(loaded: LoadedProblem, catalog: HasRows) -> Iterator[Fault]:
     limits = loaded.problem.limits
     yield from _accelerators(_picked("limits.accelerators", limits.accelerators, loaded), catalog)
-    for kind, pick, known in (
-        ("provider", limits.providers, catalog.offers["provider"]),
-        ("vendor", limits.vendors, catalog.accelerators["vendor"]),
-        ("region", limits.regions, catalog.offers["region"]),
+    for kind, pick, table in (
+        ("provider", limits.providers, "offers"),
+        ("vendor", limits.vendors, "accelerators"),
+        ("region", limits.regions, "offers"),
     ):
-        names = known.drop_nulls().unique().to_list()
-        yield from _listed(_picked(f"limits.{kind}s", pick, loaded), names, kind)
-    offers = catalog.offers.select("offer", "offer_id", both=pl.col("provider") + "/" + pl.col("offer"))
-    quotable = {name for column in offers.columns for name in offers[column]}
+        if pick is not None:
+            yield from _listed(_picked(f"limits.{kind}s", pick, loaded), catalog.distinct(table, kind), kind)
+    if not limits.quota:
+        return
+    offers = catalog.rows("offers", "offer", "offer_id", "provider")
+    quotable = {name for offer, offer_id, of in offers for name in (offer, offer_id, f"{of}/{offer}")}
     for number, quota in enumerate(limits.quota):
         if quota.offer not in quotable:
             near = difflib.get_close_matches(quota.offer, sorted(quotable), n=3, cutoff=0.6)
@@ -99,18 +100,34 @@ def _picked(field: str, pick: Pick | None, loaded: LoadedProblem) -> list[tuple[
     return _items(allow, pick.allow or ()) + _items(f"{field}.deny", pick.deny)
 
 
-def _model(field: str, ref: ModelRef, loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
+def _model(field: str, ref: ModelRef, loaded: LoadedProblem, catalog: HasRows) -> Iterator[Fault]:
     try:
-        resolve_model(catalog, ref, loaded.base_dir)
+        _max_context(ref, loaded, catalog)
     except (UnknownName, ConfigError) as error:
         yield field, error
 
 
-def _context(field: str, work: Serve | Batch, loaded: LoadedProblem, catalog: Catalog) -> Iterator[Fault]:
+def _max_context(ref: ModelRef, loaded: LoadedProblem, catalog: HasRows) -> float | None:
+    """Longest context of a model [tokens], None where none is known; raises what is wrong with the reference."""
+    if isinstance(ref, BareModel):
+        return STAND_IN_CONTEXT
+    if isinstance(ref, ConfigModel) or is_config(ref):
+        # The reader of a config counts parameters in frames; names alone are looked up without.
+        from catalogs.load import load_catalog
+        from catalogs.models import resolve_model
+
+        whole = catalog if isinstance(catalog, Catalog) else load_catalog()
+        limit: float | None = resolve_model(whole, ref, loaded.base_dir)["max_context"]
+        return limit
+    contexts: dict[str, float | None] = dict(catalog.rows("models", "model", "max_context"))
+    return contexts[match_model(catalog, ref)]
+
+
+def _context(field: str, work: Serve | Batch, loaded: LoadedProblem, catalog: HasRows) -> Iterator[Fault]:
     """Requests longer than the model's context."""
     try:
         assert work.model is not None
-        limit = resolve_model(catalog, work.model, loaded.base_dir)["max_context"]
+        limit = _max_context(work.model, loaded, catalog)
     except (UnknownName, ConfigError):
         return
     if not limit:
@@ -132,13 +149,13 @@ def _context(field: str, work: Serve | Batch, loaded: LoadedProblem, catalog: Ca
         )
 
 
-def _accelerators(names: Iterable[tuple[str, str]], catalog: Catalog) -> Iterator[Fault]:
+def _accelerators(names: Iterable[tuple[str, str]], catalog: HasRows) -> Iterator[Fault]:
     for field, name in names:
         if not match_accelerators(catalog, name):
             yield field, UnknownName(name, "accelerator", suggest_accelerators(catalog, name))
 
 
-def _machines(names: Iterable[tuple[str, str]], catalog: Catalog) -> Iterator[Fault]:
+def _machines(names: Iterable[tuple[str, str]], catalog: HasRows) -> Iterator[Fault]:
     """Names of a fixed workload may be those of a price list too, with a count, or none."""
     for field, name in names:
         if not known_machine(catalog, name):

@@ -24,7 +24,7 @@ workloads:
     accelerator: {memory: 16GB}
     hours: 60h/mo
 limits:
-  providers: [aws, gcp, lambda, runpod]
+  providers: [lambda, runpod]
 """
 
 

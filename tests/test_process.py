@@ -118,8 +118,10 @@ def test_only_solve_imports_the_solver(command: tuple[str, ...]) -> None:
     assert not modules_after(*command) & {"ortools", "altair", "highspy", "dask"}
 
 
-def test_check_imports_no_schemas_of_frames_and_no_results() -> None:
-    assert not modules_after("check", "problems/lora-70b.yaml") & {"dataframely", "numpy", "joblib", "rich"}
+@pytest.mark.parametrize("problem", ["lora-70b", "growing-chat", "small-office"])
+def test_check_imports_no_frames_and_no_results(problem: str) -> None:
+    heavy = {"polars", "dataframely", "ortools", "numpy", "joblib", "rich"}
+    assert not modules_after("check", f"problems/{problem}.yaml") & heavy
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ capacity : one row per pool x way to hold a node: pool, billing, term_months, up
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -155,6 +156,7 @@ CAPACITY_TYPES: dict[str, Any] = {
 }
 
 
+@lru_cache(maxsize=4)
 def fx_rates(catalog: Catalog, currency: str) -> pl.DataFrame:
     """Units of the problem's currency per unit of each currency: price_currency, rate_to_problem.
 

@@ -46,7 +46,7 @@ def one(works: int, periods: int, offers: int, limit: float, threads: int) -> di
 
 def measured(limit: float, threads: int, only: set[str], few: int | None) -> Iterator[dict[str, Any]]:
     """Rows of the table, a point that failed with empty cells."""
-    from tests.bench.solving import apart
+    from tests.bench.apart import apart
 
     for axis, points in POINTS.items():
         if axis not in only:

@@ -1,6 +1,8 @@
 """How long plans and proofs take: `python -m tests.bench.solving -o docs/bench.md` writes the table kept in the docs.
 
-Every instance runs in a process of its own, so that peak memory is its own. HiGHS gets the same integers, time limit and threads.
+Every instance runs in a process of its own, so that peak memory is its own. HiGHS gets the same integers, time limit and threads;
+exit code 1 where its proof or bound contradicts ours. In parts: `--rows FILE --kinds mixes --new` as often as need be, then
+`--rows FILE --kinds -o docs/bench.md`.
 Instances: the examples, GPU mixes (generated ones; reference files too where KITOUT_SHARED or ../shared has them), portfolios, and
 problems on every offer of the shared price lists where they are at hand.
 """
@@ -11,8 +13,8 @@ import argparse
 import json
 import os
 import resource
-import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import date
@@ -20,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from solver.instance import Instance
+from tests.bench.apart import GRACE_S, ROOT, apart, highs_apart, say_highs
 from tests.bench.clouds import CLOUDS, choices, compiled, price_lists, shared
+from tests.bench.page import agreement, disagreements, page, read_rows, row_line
 
-ROOT = Path(__file__).parents[2]
 PORTFOLIOS = {
     "4x3x150": (4, 3, 150, 10),
     "5x12x150": (5, 12, 150, 60),
@@ -30,7 +33,8 @@ PORTFOLIOS = {
     "8x12x2000": (8, 12, 2000, 120),
 }
 MIXES = {"mix 4 types x 20 sizes": (4, 20), "mix 12 types x 40 sizes": (12, 40), "mix 40 types x 60 sizes": (40, 60)}
-MARKS = ("first_s", "percent_s", "proof_s")
+KINDS = ["examples", "mixes", "portfolios", "clouds"]
+CHOICES = "single choices"
 
 
 def mix_limit(case: str) -> float:
@@ -88,8 +92,6 @@ def instance(name: str, took: dict[str, Any] | None = None) -> Instance:
 
 def _imported(case: str) -> tuple[Path, Any, Path]:
     """A reference mix as problem and catalogue."""
-    import tempfile
-
     from catalogs.cache import BESIDE, write_overlay
     from catalogs.importers.gpu_mix import read_gpu_mix
     from catalogs.load import load_catalog
@@ -142,6 +144,7 @@ def searched(inst: Instance, limit: float, threads: int) -> dict[str, Any]:
     five = [t for t, best, low in log if best is not None and low is not None and best - low <= 0.05 * abs(best)]
     return {
         "size": f"{len(inst.pools)} pools, {len(inst.replicas)} kinds, {len(inst.periods)} periods",
+        "status": str(found.status),
         "first_s": found.first_s,
         "bound_s": next((t for t, _, low in log if low is not None), None),
         "five_percent_s": min(five, default=wall if found.gap is not None and found.gap <= 0.05 else None),
@@ -156,165 +159,65 @@ def searched(inst: Instance, limit: float, threads: int) -> dict[str, Any]:
     }
 
 
-def run_highs(name: str, limit: float, threads: int) -> dict[str, Any]:
-    """HiGHS on the same integers."""
-    from tests.oracle.highs import timed
-
-    inst = instance(name)
-    started, cpu = time.monotonic(), time.process_time()
-    objective, bound = timed(inst, limit, threads)
-    gap = None if objective is None or bound is None else (objective - bound) / abs(objective) if objective else 0.0
-    return {
-        "objective": objective,
-        "bound": bound,
-        "gap": gap,
-        "wall_s": time.monotonic() - started,
-        "cpu_s": time.process_time() - cpu,
-    }
+def measured(name: str, limit: float, threads: int, highs: bool, grace: float) -> dict[str, Any]:
+    """An instance searched, and given to HiGHS, each in a process of its own."""
+    load = os.getloadavg()[0]
+    arguments = ("tests.bench.solving", "--one", name, "--limit", str(limit), "--threads", str(threads))
+    ours = apart(*arguments, limit=limit)
+    other = highs_apart(*arguments, "--highs", limit=limit, grace=grace) if highs else None
+    about = {"day": f"{date.today():%Y-%m-%d}", "cores": os.cpu_count(), "threads": threads, "load": load}
+    return {"name": name, "limit": limit, "ours": ours, "highs": other, **about}
 
 
-def child(name: str, limit: float, threads: int, highs: bool) -> dict[str, Any] | None:
-    """Run an instance in a process of its own; None where it fails or takes far too long."""
-    more = ["--threads", str(threads), *(["--highs"] if highs else [])]
-    return apart("tests.bench.solving", "--one", name, "--limit", str(limit), *more, limit=limit)
-
-
-def apart(*arguments: str, limit: float) -> dict[str, Any] | None:
-    """What a module prints last as JSON, in a process of its own; None where it fails or takes far too long."""
-    command = [sys.executable, "-m", *arguments]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=ROOT, env=dict(os.environ), timeout=5 * limit + 120, check=True
-        )
-    except (subprocess.SubprocessError, OSError):
-        return None
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else "0" if value < 5e-7 else f"{value:.3%}"
-
-
-def _amount(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
-
-
-def row(name: str, limit: float, ours: dict[str, Any] | None, highs: dict[str, Any] | None) -> str:
-    o, h = ours or {}, highs or {}
-    cells = [name, o.get("size", "failed"), _seconds(limit), *(_seconds(o.get(m)) for m in MARKS)]
-    cells += [_amount(o.get("objective")), _amount(o.get("bound")), _share(o.get("gap")), _seconds(o.get("cpu_s"))]
-    cells += [_amount(o.get("peak_mib")), _amount(h.get("objective")), _share(h.get("gap")), _seconds(h.get("wall_s"))]
-    return "| " + " | ".join(cells) + " |"
-
-
-HEAD = (
-    "Instance", "Size", "Limit s", "First plan s", "To 1 % s", "To proof s", "Cost", "Bound", "Gap", "CPU s", "Peak MiB",
-    "HiGHS cost", "HiGHS gap", "HiGHS s",
-)  # fmt: skip
-
-
-LISTS_HEAD = (
-    "Instance",
-    "Offers",
-    "Import s",
-    "Compile s",
-    "Pools left",
-    "First plan s",
-    "To proof s",
-    "Compile to proof s",
-)
-GROWTH = [
-    "",
-    "## Growth",
-    "",
-    "Measured by the same search with 10 s for each point; the figures are in [growth.csv](growth.csv).",
-    "",
-    "![Time and memory against offers, workloads and load periods](growth.svg)",
-]
-
-
-def compile_row(name: str, ours: dict[str, Any]) -> str:
-    """Times of a problem on the whole price lists."""
-    cells = [name, _amount(ours["offers"]), _seconds(ours["import_s"]), _seconds(ours["compile_s"]), str(ours["pools"])]
-    whole = None if ours["proof_s"] is None else ours["compile_s"] + ours["proof_s"]
-    cells += [_seconds(ours["first_s"]), _seconds(ours["proof_s"]), _seconds(whole)]
-    return "| " + " | ".join(cells) + " |"
-
-
-def lists_part(rows: list[str], found: dict[str, Any] | None) -> list[str]:
-    """The part on whole price lists: compilation, and single choices against a plain query; empty without the lists."""
-    if found is None:
-        return []
-    lines = [
-        "",
-        "## Whole price lists",
-        "",
-        "| " + " | ".join(LISTS_HEAD) + " |",
-        "|" + " --- |" * len(LISTS_HEAD),
-        *rows,
-    ]
-    (median, most), (plain_median, plain_most) = found["ours_s"], found["plain_s"]
-    return [
-        *lines,
-        "",
-        f"Single choices: the cheapest of {found['offers']:,} offers for {found['requests']} requests, each proved. "
-        f"{found['same']} of {found['requests']} cost exactly what an exhaustive polars query over all machines finds, "
-        f"and what is on record. A request takes {median:.2f} s (median; at most {most:.2f} s) once the lists are "
-        f"imported ({found['import_s']:.1f} s); the plain query takes {plain_median:.3f} s (at most {plain_most:.3f} s) "
-        f"once the lists are read and joined ({found['read_s']:.1f} s).",
-    ]
-
-
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--kinds", nargs="+", default=["examples", "mixes", "portfolios", "clouds"])
+    parser.add_argument("-o", "--output", type=Path, help="write the page there, with all rows of --rows")
+    parser.add_argument("--rows", type=Path, help="file of JSON lines that rows are added to (default: a new one)")
+    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS, help="none: only write the page")
     parser.add_argument("--only", help="part of the names to run")
+    parser.add_argument("--new", action="store_true", help="leave out what has a row already")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-highs", action="store_true")
+    parser.add_argument("--grace", type=float, default=GRACE_S, help="HiGHS is stopped so long after its limit [s]")
     parser.add_argument("--one")
-    parser.add_argument("--limit", type=float, default=30.0)
+    parser.add_argument("--limit", type=float, help="of each instance [s] (default: its own)")
     parser.add_argument("--highs", action="store_true")
     asked = parser.parse_args()
     if asked.one:
-        made = (run_highs if asked.highs else run_one)(asked.one, asked.limit, asked.threads)
-        print(json.dumps(made))
-        return
-    lines = [
-        "# Solve speed and proof",
-        "",
-        f"Written by `make bench` on {date.today():%Y-%m-%d}: {os.cpu_count()} cores, {asked.threads} threads each, load "
-        f"{os.getloadavg()[0]:.1f} at the start. Costs in the model's own integers (cents, watts, ..). CPU s is that of kitout "
-        "alone; on a busy machine it says more than the clock. Gap: (cost - bound) / cost; bounds are those of the full model.",
-        "",
-        "| " + " | ".join(HEAD) + " |",
-        "|" + " --- |" * len(HEAD),
-    ]
-    compile_times: list[str] = []
+        if asked.highs:
+            say_highs(instance(asked.one), asked.limit, asked.threads)
+        else:
+            print(json.dumps(run_one(asked.one, asked.limit, asked.threads)))
+        return 0
+    kept = asked.rows or Path(tempfile.mkdtemp()) / "rows.jsonl"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+
+    def keep(row: dict[str, Any]) -> None:
+        with kept.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
     for name, limit in names(asked.kinds):
-        if asked.only and asked.only not in name:
+        if (asked.only and asked.only not in name) or (asked.new and name in read_rows(kept)):
             continue
-        ours = child(name, limit, asked.threads, highs=False)
-        highs = None if asked.no_highs else child(name, limit, asked.threads, highs=True)
-        lines.append(row(name, limit, ours, highs))
-        print(lines[-1], file=sys.stderr, flush=True)
-        if ours is not None and "compile_s" in ours:
-            compile_times.append(compile_row(name, ours))
-        if asked.output:
-            asked.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if "clouds" in asked.kinds and not (asked.only and not compile_times):
-        lines += lists_part(compile_times, choices())
-    lines += GROWTH
+        row = measured(name, asked.limit or limit, asked.threads, not asked.no_highs, asked.grace)
+        keep(row)
+        print(row_line(row), file=sys.stderr, flush=True)
+    if "clouds" in asked.kinds and not asked.only and not (asked.new and CHOICES in read_rows(kept)):
+        found = choices()
+        if found is not None:
+            keep({"name": CHOICES, **found})
+    rows = read_rows(kept)
+    single = rows.pop(CHOICES, None)
+    # In the order of the page; rows of instances that are not at hand here stand last.
+    order = {name: at for at, (name, _) in enumerate(names(KINDS))}
+    listed = sorted(rows.values(), key=lambda row: order.get(row["name"], len(order)))
     if asked.output:
-        asked.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    else:
-        print("\n".join(lines))
+        asked.output.write_text(page(listed, single), encoding="utf-8")
+    wrong = [f"{r['name']}: {said}" for r in listed for said in disagreements(r["ours"], r["highs"])]
+    failed = [f"{r['name']}: failed" for r in listed if r["ours"] is None]
+    print("\n".join([agreement(listed), *wrong, *failed]), file=sys.stderr, flush=True)
+    return 1 if wrong or failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

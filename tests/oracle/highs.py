@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import highspy
+from typing import Protocol
 
 from solver.instance import LOAD_UNIT, MOST_TO_LOSE, SHARE_UNIT, Gear, Instance, Ladder
-from tests.oracle.program import Program, quiet_stdout
+from tests.oracle.program import Program
 
 Terms = Mapping[int, int]
 
@@ -23,12 +22,33 @@ def _add(into: dict[int, int], terms: Terms, factor: int = 1) -> None:
         into[v] = into.get(v, 0) + factor * c
 
 
+class _OfPool(Protocol):
+    @property
+    def pool(self) -> int: ...
+
+
+def _by_pool(things: Sequence[_OfPool]) -> dict[int, list[int]]:
+    """Numbers of what stands in each pool."""
+    inside: dict[int, list[int]] = {}
+    for number, thing in enumerate(things):
+        inside.setdefault(thing.pool, []).append(number)
+    return inside
+
+
 class _Builder:
     def __init__(self, inst: Instance) -> None:
         self.inst, self.program = inst, Program()
         self.periods = range(len(inst.periods))
         stage_of = inst.stage_of or (0,) * len(inst.periods)
         self.stages = [[p for p in self.periods if stage_of[p] == s] for s in range(max(stage_of) + 1)]
+        self.ways_in = _by_pool(inst.capacities)
+        self.kinds_in = _by_pool(inst.replicas)
+        self.options_in = _by_pool(inst.options)
+        first: dict[int, int] = {}
+        for o, pool in enumerate(inst.pools):
+            if pool.like is not None:
+                first.setdefault(pool.like, o)
+        self.first_like = [o if x.like is None else first[x.like] for o, x in enumerate(inst.pools)]
         new = self.program.variable
         self.hold = {
             (i, p): v
@@ -107,7 +127,7 @@ class _Builder:
         if service.ladders:
             for nodes, allowed in enumerate(self._to_lose(service.ladders, kinds, p), start=1):
                 self._survives(w, kinds, p, blended, asked, nodes, allowed)
-        for group in service.groups:
+        for group in map(frozenset, service.groups):
             self._asked(
                 {v: c for (v, c), k in zip(blended.items(), kinds, strict=True) if inst.replicas[k].pool not in group},
                 w,
@@ -143,9 +163,12 @@ class _Builder:
         Pools like each other are one, named by the first of them.
         """
         replicas = self.inst.replicas
-        pools = sorted({self._first_like(replicas[k].pool) for k in kinds})
-        pool_of = {self.count[k, p]: self._first_like(replicas[k].pool) for k in kinds}
-        node = {o: max(replicas[k].node_blend for k in kinds if pool_of[self.count[k, p]] == o) for o in pools}
+        pools = sorted({self.first_like[replicas[k].pool] for k in kinds})
+        pool_of = {self.count[k, p]: self.first_like[replicas[k].pool] for k in kinds}
+        node = dict.fromkeys(pools, 0)
+        for k in kinds:
+            at = pool_of[self.count[k, p]]
+            node[at] = max(node[at], replicas[k].node_blend)
         wish = next((i for i, x in enumerate(self.inst.wishes) if (x.job, x.work) == (False, w)), None)
         for ways in itertools.combinations_with_replacement(pools, nodes):
             hit = sorted(set(ways))
@@ -168,17 +191,16 @@ class _Builder:
                     low -= slack
                 self.program.row(terms, low=low)
 
-    def _first_like(self, pool: int) -> int:
-        like = self.inst.pools[pool].like
-        return pool if like is None else min(o for o, x in enumerate(self.inst.pools) if x.like == like)
-
     def _to_lose(self, ladders: tuple[Ladder, ...], kinds: list[int], p: int) -> list[int]:
         """Variables that say that more than 0, 1 ... nodes must be allowed to fail."""
         inst, new, row = self.inst, self.program.variable, self.program.row
         counts: list[int] = []
         top = 0
-        for first in sorted({self._first_like(inst.replicas[k].pool) for k in kinds}):
-            like = [o for o in range(len(inst.pools)) if self._first_like(o) == first]
+        alike: dict[int, set[int]] = {}
+        for o, first in enumerate(self.first_like):
+            alike.setdefault(first, set()).add(o)
+        for first in sorted({self.first_like[inst.replicas[k].pool] for k in kinds}):
+            like = alike[first]
             mine = [k for k in kinds if inst.replicas[k].pool in like]
             spans = {self.count[k, p]: inst.replicas[k].nodes for k in mine}
             most = sum(inst.replicas[k].nodes * inst.replicas[k].max_count for k in mine)
@@ -211,23 +233,27 @@ class _Builder:
         for p in self.periods:
             for o, pool in enumerate(inst.pools):
                 terms: dict[int, int] = {}
-                for i, c in enumerate(inst.capacities):
-                    if c.pool == o and self._there(i, p):
+                for i in self.ways_in.get(o, ()):
+                    if self._there(i, p):
                         _add(terms, {self.hold[i, p]: -pool.gpus})
-                _add(terms, {self.count[k, p]: r.gpus for k, r in enumerate(inst.replicas) if r.pool == o})
-                always = ((q, x) for q, x in enumerate(inst.options) if x.pooled and not x.slots)
-                pooled = {self.pick[q]: x.gpus for q, x in always if x.pool == o}
-                _add(terms, pooled)
+                _add(terms, {self.count[k, p]: inst.replicas[k].gpus for k in self.kinds_in.get(o, ())})
+                _add(terms, self._always(o))
                 self.program.row(terms, high=0)
             limits = [((o,), x.node_limit) for o, x in enumerate(inst.pools) if x.node_limit is not None]
             for pools, most in [*limits, *((q.pools, q.max_nodes) for q in inst.quotas)]:
                 terms = {
-                    self.hold[i, p]: 1 for i, c in enumerate(inst.capacities) if c.pool in pools and self._there(i, p)
+                    self.hold[i, p]: 1 for o in sorted(set(pools)) for i in self.ways_in.get(o, ()) if self._there(i, p)
                 }
-                for q, x in enumerate(inst.options):
-                    if x.pool in pools and not x.pooled:
-                        _add(terms, {self.pick[q]: x.nodes})
+                for o in sorted(set(pools)):
+                    for q in self.options_in.get(o, ()):
+                        if not inst.options[q].pooled:
+                            _add(terms, {self.pick[q]: inst.options[q].nodes})
                 self.program.row(terms, high=most)
+
+    def _always(self, pool: int) -> dict[int, int]:
+        """GPUs of a pool that jobs without hours of their own take."""
+        options = ((q, self.inst.options[q]) for q in self.options_in.get(pool, ()))
+        return {self.pick[q]: x.gpus for q, x in options if x.pooled and not x.slots}
 
     def _jobs(self) -> None:
         for w in range(len(self.inst.jobs)):
@@ -292,25 +318,27 @@ class _Builder:
                 order = dict(ends[before, min(j, len(inst.runs[before].starts) - 1)])
                 _add(order, terms, -1)
                 row(order, high=0)
+        begun: dict[int, list[tuple[int, int, int, int]]] = {}  # pool -> variable, begin, hours, GPUs
+        for (q, _, begin), v in self.begin.items():
+            x = inst.options[q]
+            if x.pooled:
+                begun.setdefault(x.pool, []).append((v, begin, x.slots, x.gpus))
         for week in inst.weeks:
-            for o, pool in enumerate(inst.pools):
+            for o, runs_in in begun.items():
+                use: list[dict[int, int]] = [{} for _ in hours]
+                for v, begin, slots, gpus in runs_in:
+                    for h in hours if slots >= length else ((begin + turn) % length for turn in range(slots)):
+                        use[h][v] = gpus
                 for h in hours:
-                    p = week[h]
-                    use: dict[int, int] = {}
-                    for (q, _, begin), v in self.begin.items():
-                        x = inst.options[q]
-                        if x.pool == o and x.pooled and (h - begin) % length < x.slots:
-                            _add(use, {v: x.gpus})
-                    if not use:
+                    p, terms_h = week[h], use[h]
+                    if not terms_h:
                         continue
-                    for q, x in enumerate(inst.options):
-                        if x.pool == o and x.pooled and not x.slots:
-                            _add(use, {self.pick[q]: x.gpus})
-                    _add(use, {self.count[k, p]: r.gpus for k, r in enumerate(inst.replicas) if r.pool == o})
-                    for i, c in enumerate(inst.capacities):
-                        if c.pool == o and self._there(i, p):
-                            _add(use, {self.hold[i, p]: -pool.gpus})
-                    row(use, high=0)
+                    _add(terms_h, self._always(o))
+                    _add(terms_h, {self.count[k, p]: inst.replicas[k].gpus for k in self.kinds_in.get(o, ())})
+                    for i in self.ways_in.get(o, ()):
+                        if self._there(i, p):
+                            _add(terms_h, {self.hold[i, p]: -inst.pools[o].gpus})
+                    row(terms_h, high=0)
 
     def _sites(self) -> None:
         inst = self.inst
@@ -336,12 +364,11 @@ class _Builder:
         inst, used = self.inst, dict[int, int]()
         for o in sorted({o for r in inst.rows for o, _ in r.used}):
             used[o] = self.program.variable(1)
-            for i, c in enumerate(inst.capacities):
-                if c.pool == o:
-                    for p in self.periods:
-                        self.program.row({self.hold[i, p]: 1, used[o]: -c.max_nodes}, high=0)
-            for q, x in enumerate(inst.options):
-                if x.pool == o and not x.pooled:
+            for i in self.ways_in.get(o, ()):
+                for p in self.periods:
+                    self.program.row({self.hold[i, p]: 1, used[o]: -inst.capacities[i].max_nodes}, high=0)
+            for q in self.options_in.get(o, ()):
+                if not inst.options[q].pooled:
                     self.program.row({self.pick[q]: 1, used[o]: -1}, high=0)
         for r in inst.rows:
             terms: dict[int, int] = {}
@@ -432,9 +459,14 @@ class Answer:
     objective: int | None
 
 
+def program_of(inst: Instance) -> Program:
+    """The program of an instance."""
+    return _Builder(inst).build()
+
+
 def highs_optimum(inst: Instance) -> Answer:
     """Solve an instance with HiGHS to a gap of zero."""
-    return Answer(_Builder(inst).build().solve())
+    return Answer(program_of(inst).solve())
 
 
 def highs_ranked(inst: Instance) -> tuple[tuple[int, ...], int] | None:
@@ -448,25 +480,3 @@ def highs_ranked(inst: Instance) -> tuple[tuple[int, ...], int] | None:
     last = highs_optimum(replace(inst, floors=floors, goal=None)).objective
     assert last is not None
     return floors, last
-
-
-def timed(inst: Instance, time_limit_s: float, threads: int) -> tuple[float | None, float | None]:
-    """Objective and bound that HiGHS reaches in a time [s]; None for what it does not have."""
-    program = _Builder(inst).build()
-    top = max((abs(c) for c in program.cost.values()), default=1) or 1
-    with quiet_stdout():
-        highs = program._pass()
-        highs.setOptionValue("threads", threads)
-        highs.setOptionValue("time_limit", time_limit_s)
-        # Feasibility as HiGHS has it by default: what it reports here is not used as an oracle.
-        highs.setOptionValue("mip_feasibility_tolerance", 1e-6)
-        highs.setOptionValue("primal_feasibility_tolerance", 1e-7)
-        highs.setOptionValue("dual_feasibility_tolerance", 1e-7)
-        # Threads are those of the process's first run unless its scheduler is begun anew; other runs here want one.
-        highspy.Highs.resetGlobalScheduler(True)
-        highs.run()
-        info = highs.getInfo()
-        highspy.Highs.resetGlobalScheduler(True)
-    value, bound = info.objective_function_value * top, info.mip_dual_bound * top
-    most = highspy.kHighsInf
-    return (None if abs(value) >= most else value), (None if abs(bound) >= most else bound)

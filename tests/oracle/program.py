@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import highspy
+import numpy as np
 
 
 class OracleError(Exception):
@@ -68,7 +69,7 @@ class Program:
             if not terms and ((low is not None and low > 0) or (high is not None and high < 0)):
                 return None
         with quiet_stdout():
-            highs = self._pass()
+            highs = self.passed()
             highs.run()
         status = highs.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
@@ -80,7 +81,8 @@ class Program:
             raise OracleError("rounded solution breaks a row")
         return sum(c * values[v] for v, c in self.cost.items())
 
-    def _pass(self) -> highspy.Highs:
+    def passed(self) -> highspy.Highs:
+        """HiGHS with the program in it and the options of an oracle."""
         highs = highspy.Highs()
         options: dict[str, object] = {
             "output_flag": False,
@@ -94,15 +96,20 @@ class Program:
         for name, value in options.items():
             highs.setOptionValue(name, value)
         top = max((abs(c) for c in self.cost.values()), default=1) or 1
-        for v, upper in enumerate(self.upper):
-            highs.addVar(0.0, float(upper))
-            highs.changeColCost(v, self.cost.get(v, 0) / top)
-            highs.changeColIntegrality(v, highspy.HighsVarType.kInteger)
-        for terms, low, high in self.rows:
-            if not terms:
-                continue
-            scale = max(abs(c) for c in terms.values())
-            lower = -highspy.kHighsInf if low is None else low / scale
-            upper_bound = highspy.kHighsInf if high is None else high / scale
-            highs.addRow(lower, upper_bound, len(terms), list(terms), [c / scale for c in terms.values()])
+        count = len(self.upper)
+        upper = np.array(self.upper, dtype=np.float64)
+        highs.addVars(count, np.zeros(count), upper)
+        every = np.arange(count, dtype=np.int32)
+        highs.changeColsCost(count, every, np.array([self.cost.get(v, 0) / top for v in range(count)]))
+        highs.changeColsIntegrality(count, every, np.full(count, highspy.HighsVarType.kInteger))
+        rows = [row for row in self.rows if row[0]]
+        scales = [max(abs(c) for c in terms.values()) for terms, _, _ in rows]
+        most = highspy.kHighsInf
+        lower = [-most if low is None else low / scale for (_, low, _), scale in zip(rows, scales, strict=True)]
+        higher = [most if high is None else high / scale for (_, _, high), scale in zip(rows, scales, strict=True)]
+        sizes = np.cumsum([0, *(len(terms) for terms, _, _ in rows)], dtype=np.int32)
+        columns = np.fromiter((v for terms, _, _ in rows for v in terms), np.int32, sizes[-1])
+        parts = (c / scale for (terms, _, _), scale in zip(rows, scales, strict=True) for c in terms.values())
+        values = np.fromiter(parts, np.float64, sizes[-1])
+        highs.addRows(len(rows), np.array(lower), np.array(higher), len(columns), sizes[:-1], columns, values)
         return highs

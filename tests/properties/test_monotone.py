@@ -23,6 +23,7 @@ from tests.oracle.problems import Case, random_case, real_catalog
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
 OPTIONS = SolveOptions(time_limit_s=60, gap=0.0, workers=2, runner_up=False)
 CASES = 6
+NUMBERS = [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, CASES))]
 STEP = Decimal("0.01")
 
 
@@ -70,7 +71,7 @@ def feasible_cases() -> tuple[tuple[Case, Result], ...]:
     raise AssertionError("unreachable")
 
 
-@pytest.mark.parametrize("n", range(CASES))
+@pytest.mark.parametrize("n", NUMBERS)
 @pytest.mark.parametrize("part", ["total", "monthly", "capex"])
 def test_more_budget_never_costs_more(n: int, part: str) -> None:
     case, free = feasible_cases()[n]
@@ -86,7 +87,7 @@ def test_more_budget_never_costs_more(n: int, part: str) -> None:
     assert last == free.cost.total
 
 
-@pytest.mark.parametrize("n", range(CASES))
+@pytest.mark.parametrize("n", NUMBERS)
 def test_a_budget_one_cent_below_the_optimum_is_infeasible_by_proof(n: int) -> None:
     case, free = feasible_cases()[n]
     assert free.cost is not None
@@ -149,7 +150,7 @@ def with_dearer_offers(catalog: Catalog, *, factor: float) -> Catalog:
     return replace(catalog, offers=pl.concat([catalog.offers, offers]), prices=pl.concat([catalog.prices, prices]))
 
 
-@pytest.mark.parametrize("n", range(CASES))
+@pytest.mark.parametrize("n", NUMBERS)
 def test_dearer_extra_offers_change_nothing(n: int) -> None:
     """Not with a node limit: then the same offer elsewhere may well be wanted, however dear."""
     case, free = feasible_cases()[n]
@@ -183,7 +184,7 @@ def shuffled(catalog: Catalog, seed: int) -> Catalog:
     return replace(catalog, **mixed)
 
 
-@pytest.mark.parametrize("n", range(CASES))
+@pytest.mark.parametrize("n", NUMBERS)
 def test_the_order_of_catalogue_rows_is_of_no_consequence(n: int) -> None:
     case, free = feasible_cases()[n]
     assert total(solved(case.loaded, shuffled(case.catalog, n))) == total(free)

@@ -53,7 +53,7 @@ def drawn(first: int, count: int, *, several: bool, growing: bool = False) -> It
         yield inst
 
 
-@pytest.mark.parametrize("chunk", range(3))
+@pytest.mark.parametrize("chunk", [1, 2, pytest.param(0, marks=pytest.mark.slow)])
 def test_the_search_in_stages_finds_the_optimum_of_mixes(chunk: int) -> None:
     for inst in small_mixes(100 * chunk, 8):
         found = staged(inst, HOW)

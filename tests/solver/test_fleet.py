@@ -234,7 +234,9 @@ def test_the_fleet_stays_unless_moving_saves_enough() -> None:
 # --- integers -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(400, 430))
+@pytest.mark.parametrize(
+    "seed", [*range(400, 415), *(pytest.param(s, marks=pytest.mark.slow) for s in range(415, 430))]
+)
 def test_cp_sat_equals_highs_on_random_fleets(seed: int) -> None:
     case = random_case(seed, small=True)
     rng = random.Random(seed)

@@ -89,7 +89,7 @@ def with_random_gear(inst: Instance, rng: random.Random) -> Instance:
     return replace(inst, gear=some, rows=tuple(rows))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(s, marks=pytest.mark.slow) for s in range(20, 40))])
 def test_random_gear(seed: int) -> None:
     inst = random_case(seed).instance()
     if inst is None or len(inst.replicas) > 16:

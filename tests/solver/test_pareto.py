@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from catalogs.load import load_catalog
-from problems.load import load_problem
+from problems.load import LoadedProblem, load_problem
 from solver.front.axes import AXES, parse_axes
 from solver.front.explorer import Explorer, split
 from solver.front.front_points import Front
@@ -142,9 +142,10 @@ def test_pruning_for_the_axes_loses_no_point(axes: str) -> None:
     assert compared >= 2
 
 
-def test_no_point_beats_another_and_each_passes_verify() -> None:
+@pytest.mark.parametrize("cases", [3, pytest.param(6, marks=pytest.mark.slow)])
+def test_no_point_beats_another_and_each_passes_verify(cases: int) -> None:
     three = 0
-    for seed in range(200, 206):
+    for seed in range(200, 200 + cases):
         case = random_case(seed, objective=False)
         explorer = Explorer(study_of(case), ("cost", "carbon", "power"))
         points = points_of(explorer)
@@ -177,16 +178,21 @@ def test_the_ends_are_single_objective_optima() -> None:
     assert ends >= 4
 
 
+@pytest.fixture(scope="module", params=["some cards", pytest.param("all cards", marks=pytest.mark.slow)])
+def room(request: pytest.FixtureRequest) -> LoadedProblem:
+    """The room with a choice of a few cards; with all of the catalogue, each search takes seconds."""
+    cards = "limits.accelerators=[B200-180GB-SXM6, MI300X, MI355X]"
+    path = ROOT / "problems" / "power-capped-room.yaml"
+    return load_problem(path, [cards] if request.param == "some cards" else [])
+
+
 @pytest.fixture(scope="module")
-def room_front() -> Front:
-    loaded = load_problem(ROOT / "problems" / "power-capped-room.yaml")
-    study = Study(loaded, load_catalog())
-    return pareto(study, ("cost", "power"), 4, 0.3, threading.Event())
+def room_front(room: LoadedProblem) -> Front:
+    return pareto(Study(room, load_catalog()), ("cost", "power"), 4, 0.3, threading.Event())
 
 
-def test_some_points_of_a_front_hold_its_ends(room_front: Front) -> None:
-    loaded = load_problem(ROOT / "problems" / "power-capped-room.yaml")
-    catalog = load_catalog()
+def test_some_points_of_a_front_hold_its_ends(room: LoadedProblem, room_front: Front) -> None:
+    loaded, catalog = room, load_catalog()
     assert 2 <= len(room_front.points) <= 4
     costs = [p.values["cost"] for p in room_front.points]
     watts = [p.values["power"] for p in room_front.points]
@@ -201,8 +207,7 @@ def test_some_points_of_a_front_hold_its_ends(room_front: Front) -> None:
     assert all(p.change for p in room_front.points[1:])
 
 
-def test_near_plans_differ_in_kind_and_stay_within_the_slack(room_front: Front) -> None:
-    loaded = load_problem(ROOT / "problems" / "power-capped-room.yaml")
+def test_near_plans_differ_in_kind_and_stay_within_the_slack(room: LoadedProblem, room_front: Front) -> None:
     best = room_front.points[0].result
     assert best.objective is not None
     assert room_front.near
@@ -215,7 +220,7 @@ def test_near_plans_differ_in_kind_and_stay_within_the_slack(room_front: Front) 
         kinds.add(kind_of(near.result))
         for name in near.without:
             assert name.split(" ", 1) not in [list(t) for t in kind_of(near.result)]
-        assert verify(near.result, loaded.problem, load_catalog(), ROOT / "problems") == []
+        assert verify(near.result, room.problem, load_catalog(), ROOT / "problems") == []
 
 
 def test_latency_axis_gives_quicker_and_dearer_plans() -> None:

@@ -99,9 +99,10 @@ def test_shares(name: str, inst: Instance, expected: tuple[tuple[int, ...], int]
     assert (None if found is None else (found[0], found[1].objective)) == expected
 
 
-def test_all_served_is_the_problem_without_wishes() -> None:
+@pytest.mark.parametrize("first", [300, *(pytest.param(n, marks=pytest.mark.slow) for n in (310, 320))])
+def test_all_served_is_the_problem_without_wishes(first: int) -> None:
     """The integers of a problem in which all is served are those of one that weighs nothing."""
-    for seed in range(300, 330):
+    for seed in range(first, first + 10):
         inst = random_case(seed).instance()
         if inst is None:
             continue

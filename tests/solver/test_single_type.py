@@ -250,7 +250,9 @@ def published() -> list[Path]:
 
 
 @pytest.mark.skipif(not published(), reason="the reference mixes are not here")
-@pytest.mark.parametrize("file", published(), ids=lambda f: f.stem)
+@pytest.mark.parametrize(
+    "file", [pytest.param(f, id=f.stem, marks=[pytest.mark.slow] * (n % 3 > 0)) for n, f in enumerate(published())]
+)
 def test_published_mixes(file: Path, tmp_path: Path) -> None:
     data = json.loads(file.read_text())
     costs = least_costs(data)
