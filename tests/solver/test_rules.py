@@ -277,7 +277,13 @@ def test_every_rule_has_cases() -> None:
         *GEAR_RULES,  # tests.solver.test_gear
         "wishes",  # tests.solver.test_priorities
     }
-    assert {c.__name__ for c in CONSTRAINTS} - covered == {"mix_cuts", "node_cuts", "loss_cuts", "pool_use"}
+    assert {c.__name__ for c in CONSTRAINTS} - covered == {
+        "mix_cuts",
+        "node_cuts",
+        "loss_cuts",
+        "gear_cuts",
+        "pool_use",
+    }
 
 
 @pytest.mark.parametrize("share_ppm", [0, 250_000, 1_000_000])
