@@ -116,5 +116,10 @@ def restricted(
 
 
 def part_of(part: Part, inner: Part) -> Part:
-    """A part of a part's instance as a part of the whole."""
-    return restricted(part.whole, [part.pools[o] for o in inner.pools], [part.options[q] for q in inner.options])
+    """A part of a part's instance as a part of the whole; its capacities, kinds and options keep the numbers that they have in it."""
+    return restricted(
+        part.whole,
+        [part.pools[o] for o in inner.pools],
+        [part.options[q] for q in inner.options],
+        [part.replicas[k] for k in inner.replicas],
+    )
