@@ -13,7 +13,7 @@ class Routing:
     """Loads of a solution where all loads of a size together serve just its demand.
 
     A solution may set aside more time for a size than its demand takes: coverage is an inequality. What is over is taken
-    off all replica kinds in proportion.
+    off all replica kinds in proportion; off those on spot nodes first where a share of the demand must not depend on them.
     """
 
     def __init__(
@@ -29,15 +29,18 @@ class Routing:
             Demand of each service by request size at its busiest, in the unit of the rates.
         """
         self._inst, self._values = inst, values
-        supply: dict[tuple[int, int, int], float] = defaultdict(float)
+        firm = inst.spot_share_ppm < 1_000_000
+        # Whether a kind is relieved first.
+        self._first = [firm and inst.pools[r.pool].spot for r in inst.replicas]
+        supply: dict[tuple[bool, int, int, int], float] = defaultdict(float)
         for (k, b, p), load in values.load.items():
             if load:
-                supply[inst.replicas[k].work, b, p] += rates[k][b] * load / LOAD_UNIT
-        self._factor = {
-            (w, b, p): min(1.0, wanted[w][b] * inst.services[w].demand[b][p] / DEMAND_UNIT / amount)
-            for (w, b, p), amount in supply.items()
-            if amount > 0
-        }
+                supply[self._first[k], inst.replicas[k].work, b, p] += rates[k][b] * load / LOAD_UNIT
+        self._factor: dict[tuple[bool, int, int, int], float] = {}
+        for (first, w, b, p), amount in supply.items():
+            asked = wanted[w][b] * inst.services[w].demand[b][p] / DEMAND_UNIT
+            left = max(0.0, asked - supply.get((False, w, b, p), 0.0)) if first else asked
+            self._factor[first, w, b, p] = min(1.0, left / amount) if amount > 0 else 0.0
 
     def load(self, kind: int, period: int) -> tuple[float, ...]:
         """Load of a replica kind in a period by request size [replicas]; empty for services with one size."""
@@ -46,7 +49,7 @@ class Routing:
         if sizes == 1:
             return ()
         return tuple(
-            self._values.load[kind, b, period] / LOAD_UNIT * self._factor.get((work, b, period), 0.0)
+            self._values.load[kind, b, period] / LOAD_UNIT * self._factor.get((self._first[kind], work, b, period), 0.0)
             for b in range(sizes)
         )
 
