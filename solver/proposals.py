@@ -59,17 +59,22 @@ def _at_once(state: State, lin: Linear, hold: Floats, counts: Counts) -> float |
 
 def _fixed(state: State, lin: Linear, hold: Floats, counts: Counts) -> tuple[Found, Part]:
     inst = state.inst
-    part = restricted(inst, np.unique(lin.hold_pool[hold > 0.5]).tolist() + likely_pools(state, None))
+    part = restricted(inst, np.unique(lin.hold_pool[hold > 0.5]).tolist() + likely_pools(state))
     built = build_model(part.instance)
     number = {j: i for i, j in enumerate(part.capacities)}
     kinds = {j: i for i, j in enumerate(part.replicas)}
     var = built.context.variables
+    # Jobs on held nodes may need more of them than were proposed for the replicas.
+    open_to_jobs = {o.pool for o in inst.options if o.pooled}
     for h, count in enumerate(hold.tolist()):
         i = int(lin.hold_way[h])
         if i in number:
             at = int(lin.hold_period[h])
             held = var.commit[number[i]] if at < 0 else var.hourly[number[i], at]
-            built.model.add(held == round(count))
+            if inst.capacities[i].pool in open_to_jobs:
+                built.model.add(held >= round(count))
+            else:
+                built.model.add(held == round(count))
     replicas = _replicas(state, lin, hold, counts)
     loads = balanced(inst, replicas)
     for (k, p), n in replicas.items():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solver.bounding.linear import Ints
+from solver.bounding.linear import Floats, Ints
 from solver.bounding.relaxation import Cut, Relaxed
 from solver.instance import Instance
 from solver.plan import Status, StopReason
@@ -54,6 +54,7 @@ class State:
     step: int = 1
     size: tuple[int, int] = (0, 0)
     cuts: list[Cut] = field(default_factory=list)
+    hired: Floats | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def elapsed(self) -> float:
@@ -139,16 +140,19 @@ def held_pools(state: State) -> set[int]:
     return held | {state.inst.capacities[i].pool for (i, _), n in state.values.hourly.items() if n}
 
 
-def likely_pools(state: State, relaxed: Relaxed | None) -> list[int]:
-    """Pools of the ways to run jobs that a good plan is likely to use: a few of every job, and those of the incumbent."""
+def likely_pools(state: State) -> list[int]:
+    """Pools of the ways to run jobs that a good plan is likely to use: a few of every job, and those of the incumbent.
+
+    A few on nodes that are held, and as many that hire their own: to hire is possible whatever is held.
+    """
     options = state.inst.options
     if not options:
         return []
-    hired = relaxed.priced.hired if relaxed is not None and relaxed.priced is not None else [o.cost for o in options]
+    hired = [o.cost for o in options] if state.hired is None else state.hired
     order = np.argsort(np.asarray(hired, float), kind="stable").tolist()
-    taken: dict[int, set[int]] = {}
+    taken: dict[tuple[int, bool], set[int]] = {}
     for q in order:
-        mine = taken.setdefault(options[q].work, set())
+        mine = taken.setdefault((options[q].work, options[q].pooled), set())
         if len(mine) < LIKELY:
             mine.add(options[q].pool)
     chosen = {} if state.values is None else state.values.chosen

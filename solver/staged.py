@@ -74,11 +74,15 @@ def _staged(inst: Instance, how: How, started: float) -> Found | None:
     share = RELAX_SHARE if len(lin.load_kind) <= LARGEST_LOADS else LARGE_SHARE
     relaxed = relax(lin, state.left(share), state.raise_bound, state.stopped)
     state.cuts = relaxed.cuts
+    if relaxed.priced is not None:
+        state.hired = relaxed.priced.hired
     if relaxed.priced is not None and not state.over():
         if len(inst.periods) > 1 and countable(inst) and len(lin.load_kind) > SMALL_COUNTED:
             trimmed_start(state, lin, relaxed)
             if state.values is None:
                 _rounded(state, lin, relaxed)
+            if state.values is None:
+                _blend(state, lin, relaxed)
             over_counts(state, lin, relaxed)
         else:
             _rounded(state, lin, relaxed)
@@ -125,7 +129,7 @@ def _blend(state: State, lin: Linear, relaxed: Relaxed) -> None:
     """A first plan with blended rates on few pools, where dives take long."""
     if len(state.inst.periods) == 1:
         return
-    part = restricted(state.inst, promising(state, relaxed, 4).tolist() + likely_pools(state, relaxed))
+    part = restricted(state.inst, promising(state, relaxed, 4).tolist() + likely_pools(state))
     found = run(
         build_model(blended(part.instance)),
         time_limit_s=min(BLEND_SHARE * state.how.time_limit_s, max(0.1, state.left())),
@@ -260,7 +264,7 @@ def _rest(state: State, lin: Linear, relaxed: Relaxed) -> None:
         if state.values is not None or relaxed.priced is None:
             return  # to build it would take longer than is left
         # Any plan is worth having, from what the relaxation would use.
-        pools = sorted({*promising(state, relaxed, FEW_POOLS).tolist(), *likely_pools(state, relaxed)})
+        pools = sorted({*promising(state, relaxed, FEW_POOLS).tolist(), *likely_pools(state)})
         options = [q for q, o in enumerate(state.inst.options) if o.pool in set(pools)]
     part = restricted(state.inst, pools, options)
     built = build_model(part.instance)

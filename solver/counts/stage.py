@@ -39,7 +39,7 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
         state.inst,
         lin,
         relaxed,
-        sorted({*pools, *held_pools(state), *likely_pools(state, relaxed)}),
+        sorted({*pools, *held_pools(state), *likely_pools(state)}),
         state.values,
         left=state.left,
         over=state.over,
