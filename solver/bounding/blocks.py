@@ -104,26 +104,67 @@ class _Worth:
 
 
 def _pools(lin: Linear, hold: Floats, worth: Floats, exact: bool) -> tuple[Floats, Floats]:
-    periods = len(lin.instance.periods)
     values = _Worth(lin, worth)
-    commit = np.full(lin.pools, np.inf)
-    hourly = np.full((lin.pools, periods), np.inf)
-    once = lin.hold_period < 0
-    np.minimum.at(commit, lin.hold_pool[once], hold[once])
-    np.minimum.at(hourly, (lin.hold_pool[~once], lin.hold_period[~once]), hold[~once])
+    ways = _Ways(lin, hold)
     # With every node worth no more than the best: profits of a first node, and a floor of what further ones add.
-    by_hour = hourly - values.best_node
-    in_all = commit - values.best_node.sum(axis=1)
-    poor = (in_all >= 0) & (by_hour >= 0).all(axis=1)
+    profit, share = ways.least_loss(values.best_node)
+    poor = profit >= 0
     saved = np.zeros(lin.pools)
-    penalty = np.where(poor, np.minimum(in_all, by_hour.min(axis=1, initial=np.inf)), 0.0)
+    penalty = np.where(poor, profit, 0.0)
     rest = np.flatnonzero(~poor) if not exact else np.arange(lin.pools)
     for o in rest.tolist():
-        if np.isinf(commit[o]) and np.isinf(hourly[o]).all():
+        if np.isinf(profit[o]):
             penalty[o] = 0.0  # nothing can be held: no node is ever used
             continue
-        saved[o], penalty[o] = _pool(values, o, periods, commit[o], hourly[o])
+        saved[o], with_node = _pool(values, o, ways.commit[o], ways.hourly[o])
+        if not ways.to_the_end[o]:
+            # Terms that end are longer there than they are; what each period would pay is another bound.
+            other, other_node = _paid(
+                values, o, share[o] * values.best_node[o], ways.losses(o, share[o], values.best_node)
+            )
+            saved[o], with_node = min(saved[o], other), min(with_node, other_node)
+        penalty[o] = max(0.0, saved[o] - with_node)
     return saved, np.where(np.isfinite(penalty), penalty, 0.0)
+
+
+class _Ways:
+    """What a node of each pool costs: by the hour, and committed to from some period on.
+
+    `commit[o, p]` : least cost of one that is there from period p on. `to_the_end[o]` : every commitment lasts to the end, so that
+    nothing else needs to be said.
+    """
+
+    def __init__(self, lin: Linear, hold: Floats) -> None:
+        periods = len(lin.instance.periods)
+        once = lin.hold_period < 0
+        self._lin, self._hold = lin, hold
+        self._order = np.argsort(lin.hold_pool, kind="stable")
+        self._first = np.searchsorted(lin.hold_pool[self._order], np.arange(lin.pools + 1))
+        active = lin.hold_active[once]
+        begun = np.argmax(active, axis=1)
+        self.commit = np.full((lin.pools, periods), np.inf)
+        self.hourly = np.full((lin.pools, periods), np.inf)
+        self.to_the_end = np.ones(lin.pools, bool)
+        np.minimum.at(self.commit, (lin.hold_pool[once], begun), hold[once])
+        np.minimum.at(self.hourly, (lin.hold_pool[~once], lin.hold_period[~once]), hold[~once])
+        lasting = active.sum(axis=1) == periods - begun
+        self.to_the_end[lin.hold_pool[once][~lasting]] = False
+
+    def least_loss(self, paid: Floats) -> tuple[Floats, Floats]:
+        """Per pool the least that a node costs beyond what is paid for it by period, and the share of that which no node loses by."""
+        lin = self._lin
+        earned = (paid[lin.hold_pool] * lin.hold_active).sum(axis=1)
+        loss, share = np.full(lin.pools, np.inf), np.ones(lin.pools)
+        np.minimum.at(loss, lin.hold_pool, self._hold - earned)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            np.minimum.at(share, lin.hold_pool, np.where(earned > 0, self._hold / earned, 1.0))
+        return loss, share * (1 - MARGIN)
+
+    def losses(self, o: int, share: float, paid: Floats) -> float:
+        """The least that a node of one pool costs beyond a share of what is paid for it."""
+        lin = self._lin
+        mine = self._order[self._first[o] : self._first[o + 1]]
+        return float(np.min(self._hold[mine] - share * (paid[o] * lin.hold_active[mine]).sum(axis=1)))
 
 
 def _whole(corners: Floats) -> Floats:
@@ -134,8 +175,13 @@ def _whole(corners: Floats) -> Floats:
     return np.unique(np.maximum(near, 0.0))
 
 
-def _pool(values: _Worth, o: int, periods: int, commit: float, hourly: Floats) -> tuple[float, float]:
-    """What the pool saves at best, and how much worse it gets if at least one node must be held."""
+def _pool(values: _Worth, o: int, commit: Floats, hourly: Floats) -> tuple[float, float]:
+    """What the pool saves at best, and what at best with at least one node held.
+
+    Committed nodes only come to those there are, at the periods where a commitment may begin: the best numbers follow from those up
+    to the period before (a program over periods and numbers of nodes, all of which are corners of some G).
+    """
+    periods = len(hourly)
     corners = [values.corners(o * periods + p) for p in range(periods)]
     # Hourly nodes: per period the best number n of nodes with c of them committed is max(c, n*), by concavity.
     alone = np.zeros(periods)
@@ -151,19 +197,29 @@ def _pool(values: _Worth, o: int, periods: int, commit: float, hourly: Floats) -
             forced = max(forced, one - alone[p])
     best = float(alone.sum())
     with_node = best + forced
-    if np.isfinite(commit):
-        stops = [turn, *(nodes for nodes, _ in corners)]
-        tried = _whole(np.concatenate(stops))
-        gain = -commit * tried
+    if np.isfinite(commit).any():
+        tried = _whole(np.concatenate([turn, *(nodes for nodes, _ in corners)]))
+        total = np.where(tried > 0, -np.inf, 0.0)
         for p, (nodes, value) in enumerate(corners):
+            if np.isfinite(commit[p]):
+                total = np.maximum.accumulate(total + commit[p] * tried) - commit[p] * tried
             held = np.maximum(tried, turn[p]) if np.isfinite(hourly[p]) else tried
-            gain = gain + np.interp(held, nodes, value)
+            total = total + np.interp(held, nodes, value)
             if np.isfinite(hourly[p]):
-                gain = gain - hourly[p] * (held - tried)
-        best = max(best, float(np.max(gain)))
-        with_node = max(with_node, float(np.max(gain[tried >= 1], initial=-np.inf)))
-    best = max(best, 0.0)
-    return best, max(0.0, best - with_node)
+                total = total - hourly[p] * (held - tried)
+        best = max(best, float(np.max(total)))
+        with_node = max(with_node, float(np.max(total[tried >= 1], initial=-np.inf)))
+    return max(best, 0.0), with_node
+
+
+def _paid(values: _Worth, o: int, paid: Floats, loss: float) -> tuple[float, float]:
+    """As `_pool`, if each period pays so much for a node: a bound where no node costs less than it is paid, by `loss` or more."""
+    best = 0.0
+    for p in range(len(paid)):
+        nodes, value = values.corners(o * len(paid) + p)
+        tried = _whole(nodes)
+        best += float(np.max(np.interp(tried, nodes, value) - paid[p] * tried))
+    return best, best - loss
 
 
 def usable(priced: Priced, incumbent: int) -> Ints:
