@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 BOUGHT_PARTS = (
@@ -25,6 +26,7 @@ BOUGHT_PARTS = (
 """Components of the bill of something held; the residual value is a credit and comes beside them."""
 
 
+@lru_cache(maxsize=1 << 16)  # thousands of builds have the same maintenance, space or month
 def cents(amount: float) -> int:
     """Money up to the next cent; exact decimals (to 1e-4 of a cent) stay."""
     return math.ceil(round(amount * 100, 4))
@@ -47,7 +49,7 @@ def grams(emission_g: float) -> int:
 
 def component_cents(r: dict[str, Any]) -> dict[str, int]:
     """Bill components of one committed node over the horizon [cents]; the residual is a credit, rounded down."""
-    parts = {name.removeprefix("c_"): cents(float(r[name])) for name in BOUGHT_PARTS if name in r}
+    parts = {name.removeprefix("c_"): cents(float(r[name])) for name in BOUGHT_PARTS if r.get(name)}
     parts["residual"] = -cents_down(-float(r["c_residual"]))
     parts["sale"] = -cents_down(-float(r.get("c_sale", 0.0)))
     return {name: value for name, value in parts.items() if value}

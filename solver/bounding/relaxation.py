@@ -15,12 +15,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from ortools.linear_solver import pywraplp
 
 from solver.bounding.blocks import Priced, evaluate
-from solver.bounding.linear import Floats, Ints, Linear
+from solver.bounding.linear import Entries, Floats, Ints, Linear
 from solver.instance import LOAD_UNIT
 
 FIRST_POOLS = 24
@@ -74,8 +75,8 @@ class Relaxation:
         self._pick: dict[int, pywraplp.Variable] = {}
         self._room: dict[tuple[int, int], pywraplp.Constraint] = {}
         self._known: set[tuple[int, int, int, tuple[int, ...]]] = set()
-        self._hold_of = _by_pool(lin.hold_pool, lin.pools)
-        self._load_of = _by_pool(lin.load_pool, lin.pools)
+        self._hold_of = _Grouped(lin.hold_pool, lin.pools)
+        self._load_of = _Grouped(lin.load_pool, lin.pools)
         self._entries = {
             "hold": _by_column(lin.hold_entries, len(lin.hold_way)),
             "load": _by_column(lin.load_entries, len(lin.load_kind)),
@@ -123,8 +124,8 @@ class Relaxation:
         return max(1.0, float(finite.max(initial=1.0)) / self.objective_scale)
 
     def _fill(self, kind: str, column: int, variable: pywraplp.Variable) -> None:
-        rows, values = self._entries[kind]
-        for r, v in zip(rows[column], values[column], strict=True):
+        entries = self._entries[kind]
+        for r, v in zip(entries.of(column, 1), entries.of(column, 2), strict=True):
             self._rows[r].SetCoefficient(variable, v)
 
     def first_pools(self, count: int) -> list[int]:
@@ -157,14 +158,14 @@ class Relaxation:
             gpus = float(lin.instance.pools[o].gpus)
             for p in range(periods):
                 self._room[o, p] = solver.Constraint(-infinity, 0.0)
-            for h in self._hold_of[o]:
+            for h in self._hold_of.of(o):
                 var = solver.NumVar(0.0, infinity, "")
                 self._hold[h] = var
                 self._goal.SetCoefficient(var, float(lin.hold_cost[h]) / self.objective_scale)
                 for p in np.flatnonzero(lin.hold_active[h]).tolist():
                     self._room[o, p].SetCoefficient(var, -1.0)
                 self._fill("hold", h, var)
-            for f in self._load_of[o]:
+            for f in self._load_of.of(o):
                 var = solver.NumVar(0.0, float(lin.load_upper[f]), "")
                 self._load[f] = var
                 self._goal.SetCoefficient(var, float(lin.load_cost[f]) / self.objective_scale)
@@ -184,7 +185,7 @@ class Relaxation:
         row = self._solver.Constraint(-self._solver.infinity(), whole - r * ceiling)
         for f in cut.loads:
             row.SetCoefficient(self._load[f], float(lin.load_gpus[f]) / gpus)
-        for h in self._hold_of[cut.pool]:
+        for h in self._hold_of.of(cut.pool):
             if lin.hold_active[h, cut.period]:
                 row.SetCoefficient(self._hold[h], -r)
 
@@ -344,18 +345,19 @@ def cut_in_integers(lin: Linear, cut: Cut) -> tuple[list[tuple[int, int, int, in
     return terms, whole - r * ceiling, r
 
 
-def _by_pool(pool: Ints, pools: int) -> list[list[int]]:
-    out: list[list[int]] = [[] for _ in range(pools)]
-    for j, o in enumerate(pool.tolist()):
-        out[o].append(j)
-    return out
+class _Grouped:
+    """Positions by group, and values beside them: row lists of a sparse table, made for the groups that are asked for."""
+
+    def __init__(self, group: Ints, groups: int, *beside: Floats | Ints) -> None:
+        order = np.argsort(group, kind="stable")
+        self._first = np.searchsorted(group[order], np.arange(groups + 1))
+        self._beside = [order, *(x[order] for x in beside)]
+
+    def of(self, group: int, column: int = 0) -> list[Any]:
+        """Positions of a group (`column` 0), or what stands beside them."""
+        values: list[Any] = self._beside[column][self._first[group] : self._first[group + 1]].tolist()
+        return values
 
 
-def _by_column(entries: object, size: int) -> tuple[list[list[int]], list[list[float]]]:
-    rows: list[list[int]] = [[] for _ in range(size)]
-    values: list[list[float]] = [[] for _ in range(size)]
-    e = entries
-    for r, c, v in zip(e.rows.tolist(), e.columns.tolist(), e.values.tolist(), strict=True):  # type: ignore[attr-defined]
-        rows[c].append(r)
-        values[c].append(v)
-    return rows, values
+def _by_column(entries: Entries, size: int) -> _Grouped:
+    return _Grouped(entries.columns, size, entries.rows, entries.values)
