@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, replace
 
 from solver.blend import blended, has_mixes, hint, remixed, unmixed
@@ -38,13 +39,15 @@ def least(inst: Instance, how: How, patience: float = PATIENCE) -> Looked:
     patience
         Of CP-SAT, where it searches the whole at once (see `solver.search.run`).
     """
+    started = time.monotonic()
     plain = unmixed(inst)
     looked = _least(plain, how, patience)
     if plain is inst or looked.found.values is None:
         return looked
     values = remixed(inst, looked.found.values)
     if values is None:
-        return _least(inst, how, patience)
+        left = how.time_limit_s - (time.monotonic() - started)
+        return _least(inst, replace(how, time_limit_s=max(LEAST_S, left)), patience)
     part = None if looked.part is None else restricted(inst, looked.part.pools, looked.part.options)
     return Looked(replace(looked.found, values=values), part, looked.extra)
 
