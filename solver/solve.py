@@ -125,11 +125,12 @@ def solve(
         ranks = ranked(scaled.instance, look)
         scaled = replace(scaled, instance=ranks.instance)
     part: Part | None = None
+    unlimited = False
     if ranks is None:
         left = time_limit - (clock.now() - begun)
         lowest = -math.inf if floor is None else floor.bound
         outcome = _search(scaled.instance, None, left, gap, options, stop, tell, clock, lowest)
-        search, part = outcome.found, outcome.part
+        search, part, unlimited = outcome.found, outcome.part, outcome.unlimited
         if floor is not None:
             search = floor.holds_for(search, gap)
     else:
@@ -141,7 +142,8 @@ def solve(
     if final.values is not None:
         final = replace(final, values=settled(scaled.instance, final.values))
     names = [s.name for s in problem.sites]
-    binding = binding_limits(scaled.instance, names, search, options, stop, min(5.0, TIE_SHARE * time_limit))
+    limit_s = min(5.0, TIE_SHARE * time_limit)
+    binding = binding_limits(scaled.instance, names, search, options, stop, limit_s, unlimited=unlimited)
     kept = None
     if ranks is not None:
         limited = Limited(TIE_SHARE * time_limit, options, stop)
@@ -258,7 +260,7 @@ def _search(
 
     how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress, floor=floor)
     if near is None:
-        return least(instance, how)
+        return least(instance, how, slack_first=True)
     built = build_model(instance)
     give_hint(built, near)
     found = run(

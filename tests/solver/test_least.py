@@ -22,7 +22,7 @@ def test_a_plan_that_cannot_be_remixed_costs_its_time(
 ) -> None:
     given: list[float] = []
 
-    def search(inst: Any, how: How, patience: float) -> Looked:
+    def search(inst: Any, how: How, patience: float, slack_first: bool) -> Looked:
         given.append(how.time_limit_s)
         time.sleep(took)
         return Looked(Found(Status.OPTIMAL, StopReason.PROVED, 1, 1.0, NOTHING, took, took, 0, 0))
