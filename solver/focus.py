@@ -99,7 +99,7 @@ def focused(inst: Instance, how: How, build: Build = build_model, *, slack_first
         known = priced(free, RELAX_SHARE * how.time_limit_s)
         if known is None:
             return None
-        focus = _Focus(free, how, build_model, *known, started, refit=partial(_with_limits, inst, how))
+        focus = _Focus(free, how, build_model, *known, started, refit=partial(refitted, inst, how))
         try:
             done = focus.search()
             return replace(done, part=_limited(done.part, inst), unlimited=done.found.status is Status.OPTIMAL)
@@ -120,10 +120,11 @@ def _may_be_slack(inst: Instance) -> bool:
     return limited and not inst.quotas and all(p.node_limit is None for p in inst.pools)
 
 
-def _with_limits(inst: Instance, how: How, found: Found) -> Values | None:
-    """A plan of an instance with the same machines at the same work as one without its limits, at no higher objective.
+def refitted(inst: Instance, how: How, found: Found) -> Values | None:
+    """A plan of an instance with the same machines at the same work as one of a like instance, at no higher objective; None where
+    none is found.
 
-    Racks, circuits and the like, which may cost nothing and are then taken as it happens, are chosen anew.
+    Hours of jobs are chosen anew, and so are racks, circuits and the like, which may cost nothing and are then taken as it happens.
     """
     assert found.values is not None
     assert found.objective is not None
