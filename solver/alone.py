@@ -6,6 +6,7 @@ leave free is held against the same problem in which every job on held machines 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -16,11 +17,14 @@ from solver.bounding.beyond import MANY_POOLS
 from solver.bounding.fold import fold, remember
 from solver.candidates import Candidates
 from solver.candidates.leases import ON_DEMAND, TERM
+from solver.cheaper import Cheaper
 from solver.events import SolveOptions
+from solver.focus import refitted
 from solver.instance import Instance
 from solver.plan import Alone, Result, SingleType, Status
 from solver.scaling import Scaled, scale
 from solver.search import Found, Values
+from solver.search_state import How
 from solver.single_modes import each_alone, modes_of
 from solver.single_type import cheapest, single_type, types_used
 
@@ -55,11 +59,15 @@ def compared(
     time_limit: float,
     options: SolveOptions,
     stop: threading.Event | None,
+    floor: float = -math.inf,
+    cheaper: Cheaper | None = None,
 ) -> Comparison:
     """Solve the alternatives of a plan of least cost, in a share of the time each; nothing where it has none.
 
-    `small`, `scaled` : the reduced candidates that the plan was chosen from, and their integers.
+    `small`, `scaled` : the reduced candidates that the plan was chosen from, and their integers. `floor` : what no plan costs less
+    than [cents]. `cheaper` : told of the plans that are found.
     """
+    cheaper = Cheaper(-math.inf) if cheaper is None else cheaper
     if result.objective_name != "cost" or result.objective is None:
         return Comparison()
     modes = modes_of(found)
@@ -74,7 +82,7 @@ def compared(
     used = types_used(scaled.instance, values)
     if len(used) > 1 and not stopped():
         limit = min(TYPES_S, time_limit / 2)
-        of_one_type = single_type(found, catalog, result, limit, options, stop, used, (small, scaled))
+        of_one_type = single_type(found, catalog, result, limit, options, stop, used, (small, scaled), cheaper)
     out: list[Alone] = []
     left = deadline - time.monotonic()
     for mode, only, share in each_alone(found, modes if mixed else (), left, stop, later=int(shares)):
@@ -82,7 +90,9 @@ def compared(
             because = f"cannot serve {', '.join(only.unserved)}"
             out.append(Alone(billing=mode, total=None, bound=None, saving=None, proved=True, because=because))
             continue
-        search = cheapest(scale(only, catalog).instance, min(EACH_S, share), GAP, options, stop)
+        integers = scale(only, catalog)
+        search = cheapest(integers.instance, min(EACH_S, share), GAP, options, stop, floor)
+        cheaper.offer(only, integers, search)
         out.append(_alone(mode, search, result))
     unshared = None
     if shares and not stopped():
@@ -90,9 +100,13 @@ def compared(
         families = fold(scaled.instance) if len(apart.pools) >= MANY_POOLS else None
         if families is not None:
             remember(apart, replace(families, instance=without_sharing(families.instance)))
-        unshared = _alone(
-            "unshared", cheapest(apart, min(EACH_S, deadline - time.monotonic()), GAP, options, stop), result
-        )
+        search = cheapest(apart, min(EACH_S, deadline - time.monotonic()), GAP, options, stop, floor)
+        if search.objective is not None and search.objective < cheaper.objective:
+            # Its jobs have their machines all month: they have yet to be given their hours.
+            how = How(EACH_S, GAP, options.workers, options.seed, stop=stop)
+            placed = refitted(scaled.instance, how, search)
+            cheaper.offer(small, scaled, replace(search, values=placed))
+        unshared = _alone("unshared", search, result)
     return Comparison(
         tuple(sorted(out, key=lambda a: (a.total is None, a.total or 0, a.billing))), unshared, of_one_type
     )

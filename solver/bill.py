@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import polars as pl
+
 from problems.schema import Fixed, Problem, Serve
 from solver.bill_parts import PART_LINES, billing_of, without_surcharges
 from solver.plan import Item
@@ -33,6 +35,19 @@ class Bill:
     facility_w: float
 
 
+class _Rows:
+    """Rows of a frame as they are asked for: a plan uses few of thousands of pools."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = frame
+        self.read: dict[int, dict[str, Any]] = {}
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        if number not in self.read:
+            self.read[number] = self.frame.row(number, named=True)
+        return self.read[number]
+
+
 def money(value: int) -> Decimal:
     """Cents as a decimal amount."""
     return Decimal(value) / 100
@@ -52,9 +67,7 @@ def billing_label(row: dict[str, Any]) -> str:
 def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
     """Price a solution line by line."""
     inst = scaled.instance
-    pools = scaled.pools.to_dicts()
-    rows = scaled.capacity.to_dicts()
-    options = scaled.options.to_dicts() if inst.options else []
+    pools, rows, options = _Rows(scaled.pools), _Rows(scaled.capacity), _Rows(scaled.options)
     items: list[Item] = []
     cash = capex = 0
     monthly = [0] * len(inst.stages)
@@ -69,11 +82,11 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
     hours = range(len(inst.periods))
     h = problem.horizon
     for i, c in enumerate(inst.capacities):
-        pool, row = pools[c.pool], rows[i]
         if c.commit:
             count = values.commit[i]
             if count == 0:
                 continue
+            pool, row = pools[c.pool], rows[i]
             capex += c.capex * count
             cash += c.cash[0] * count
             for s, stage in enumerate(inst.stages):
@@ -95,6 +108,9 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             count = values.hourly[i, p]
             if count:
                 by_count[count].append(p)
+        if not by_count:
+            continue
+        pool, row = pools[c.pool], rows[i]
         for count, periods in sorted(by_count.items(), reverse=True):
             unit = sum(c.cash[p] for p in periods)
             cash += unit * count
@@ -116,10 +132,10 @@ def bill(scaled: Scaled, values: Values, problem: Problem) -> Bill:
             continue
         items.extend(_hired(scaled, q, problem))
     for (k, p), count in values.replicas.items():
-        r = inst.replicas[k]
-        pool = pools[r.pool]
         if not count:
             continue
+        r = inst.replicas[k]
+        pool = pools[r.pool]
         cash += r.cash[p] * count
         monthly[stage_of[p]] += r.monthly[p] * count
         share = scaled.period_hours[p]

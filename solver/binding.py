@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from solver.bounding.fold import fold, remember
 from solver.events import SolveOptions
 from solver.focus import at_most
-from solver.instance import Instance, Pool, Site
+from solver.instance import Instance
+from solver.limits import limits_of, without_limits
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import Found, run
@@ -23,58 +24,8 @@ MANY_POOLS = 200
 """From so many pools on, those that no better plan can use are looked for first."""
 
 
-def limits_of(instance: Instance, site_names: list[str]) -> dict[str, Instance]:
-    """Field path of every limit in the instance -> the instance without it."""
-    out: dict[str, Instance] = {}
-    if instance.limit_capex is not None:
-        out["limits.budget.capex"] = replace(instance, limit_capex=None)
-    if instance.limit_monthly is not None:
-        out["limits.budget.monthly"] = replace(instance, limit_monthly=None)
-    if instance.limit_total is not None:
-        out["limits.budget.total"] = replace(instance, limit_total=None)
-    if instance.limit_power_w is not None:
-        out["limits.power"] = replace(instance, limit_power_w=None)
-
-    def with_site(s: int, free: Site) -> Instance:
-        return replace(instance, sites=(*instance.sites[:s], free, *instance.sites[s + 1 :]))
-
-    for s, site in enumerate(instance.sites):
-        if site.limit_it_w is not None:
-            out[f"sites.{site_names[s]}.it_power"] = with_site(s, replace(site, limit_it_w=None))
-        if site.limit_facility_w is not None:
-            out[f"sites.{site_names[s]}.power"] = with_site(s, replace(site, limit_facility_w=None))
-    for name in sorted({row.field for row in instance.rows if row.field}):
-        out[name] = replace(instance, rows=tuple(row for row in instance.rows if row.field != name))
-    for q, quota in enumerate(instance.quotas):
-        rest = (*instance.quotas[:q], *instance.quotas[q + 1 :])
-        out[quota.field] = replace(instance, quotas=rest, pools=_unlimited(instance, quota.pools))
-    return out
-
-
-def _unlimited(instance: Instance, which: Iterable[int]) -> tuple[Pool, ...]:
-    """Pools, those of `which` without their own node limit (it says the same as the quotas that hold them)."""
-    free = set(which)
-    return tuple(replace(p, node_limit=None) if o in free else p for o, p in enumerate(instance.pools))
-
-
 def _without(field: str, site_names: list[str], instance: Instance) -> Instance:
     return limits_of(instance, site_names)[field]
-
-
-def without_limits(instance: Instance) -> Instance:
-    """The instance without any limit of money, power or quota."""
-    sites = tuple(replace(s, limit_it_w=None, limit_facility_w=None) for s in instance.sites)
-    return replace(
-        instance,
-        limit_capex=None,
-        limit_monthly=None,
-        limit_total=None,
-        limit_power_w=None,
-        sites=sites,
-        quotas=(),
-        rows=tuple(row for row in instance.rows if not row.field),
-        pools=_unlimited(instance, range(len(instance.pools))),
-    )
 
 
 def binding_limits(
@@ -84,14 +35,23 @@ def binding_limits(
     options: SolveOptions,
     stop: threading.Event | None,
     time_limit_s: float,
+    *,
+    unlimited: bool = False,
 ) -> dict[str, bool]:
     """Field path -> does the limit bind. Limits that could not be judged in time are left out.
 
     Only a proved plan is judged. One search without any limit comes first: if nothing is gained, nothing binds.
+
+    Parameters
+    ----------
+    unlimited
+        The plan is known to be the best without any limit too.
     """
     fields = limits_of(instance, site_names)
     if found.status is not Status.OPTIMAL or found.objective is None or not fields:
         return {}
+    if unlimited:
+        return dict.fromkeys(fields, False)
     started = time.monotonic()
     families = fold(instance) if len(instance.pools) >= MANY_POOLS and not instance.wishes else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from solver.assemble import cost_of, machines_text
 from solver.bill import bill, money
 from solver.candidates import Candidates, reduced
 from solver.cash_flow import Span, cash_flow, spans_of
+from solver.cheaper import Cheaper
 from solver.events import SolveOptions
 from solver.features.cost import HOURS_PER_MONTH, discount_months
 from solver.features.finance import (
@@ -50,6 +52,8 @@ def with_alternatives(
     time_limit: float,
     options: SolveOptions,
     stop: threading.Event | None = None,
+    floor: float = -math.inf,
+    cheaper: Cheaper | None = None,
 ) -> Result:
     """Add the best plan of each kind, and the break-even of buying against renting, to a result that has a plan.
 
@@ -59,9 +63,13 @@ def with_alternatives(
         All candidates of the problem, not reduced yet: what the other kind dominated comes back.
     time_limit : float
         For each of the two searches, at most `LIMIT_S` [s].
+    floor : float, optional
+        What no plan costs less than [the model's unit].
+    cheaper : Cheaper, optional
+        Told of the plans that are found.
     """
     plans = {
-        name: _alternative(name, found, catalog, result, min(LIMIT_S, time_limit), options, stop)
+        name: _alternative(name, found, catalog, result, min(LIMIT_S, time_limit), options, stop, floor, cheaper)
         for name in (RENTED, BOUGHT)
     }
     rent, own = plans[RENTED], plans[BOUGHT]
@@ -77,6 +85,8 @@ def _alternative(
     time_limit: float,
     options: SolveOptions,
     stop: threading.Event | None,
+    floor: float,
+    cheaper: Cheaper | None,
 ) -> tuple[Alternative, Lines]:
     """Best plan of one kind with its lines."""
     why = _no_room(name, found.problem)
@@ -102,8 +112,10 @@ def _alternative(
     if stop is not None and stop.is_set():
         return Alternative(name=name, status=None, because="interrupted"), ()
     scaled = _one_sided(name, scale(small, catalog))
-    how = How(time_limit, GAP, options.workers, options.seed, stop=stop)
+    how = How(time_limit, GAP, options.workers, options.seed, stop=stop, floor=floor)
     search = least(scaled.instance, how, patience=0.3).found
+    if cheaper is not None:
+        cheaper.offer(small, scaled, search)
     return _priced(name, scaled, search, result, found.problem)
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from solver.context import Context as Context
 from solver.context import Variables as Variables
 from solver.expressions import Expr as Expr
 from solver.expressions import required as required
 from solver.expressions import total as total
+from solver.expressions import weighted
 from solver.gear_cuts import gear_cuts as gear_cuts
 from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT, Gear, Pool
 from solver.loss_cuts import loss_cuts
@@ -223,24 +225,24 @@ def _paid(ctx: Context, part: str, number: int | None) -> Expr:
     """Sum of one kind of money over everything, or of what is paid in a month of one stage."""
     inst, var = ctx.instance, ctx.variables
     stage = None if number is None else set(inst.stages[number])
-    terms: list[Expr] = []
+    terms: list[tuple[int, Any]] = []
     for i, c in enumerate(inst.capacities):
         amounts: tuple[int, ...] = (c.capex,) if part == "capex" else getattr(c, part)
         if c.commit:
-            terms.append(amounts[number or 0] * var.commit[i])
+            terms.append((amounts[number or 0], var.commit[i]))
         elif part != "capex":
-            terms.extend(amounts[p] * var.hourly[i, p] for p in ctx.period_range() if stage is None or p in stage)
+            terms.extend((amounts[p], var.hourly[i, p]) for p in ctx.period_range() if stage is None or p in stage)
     for n, g in enumerate(inst.gear):
         each = getattr(g, part) if number is None else g.in_month(number)
         if each:
-            terms.append(each * var.gear[n])
+            terms.append((each, var.gear[n]))
     if part != "capex":
         for (k, p), count in var.replicas.items():
             amount = getattr(inst.replicas[k], part)[p]
             if amount and (stage is None or p in stage):
-                terms.append(amount * count)
-        terms.extend(getattr(o, part) * var.chosen[q] for q, o in enumerate(inst.options))
-    return total(terms)
+                terms.append((amount, count))
+        terms.extend((getattr(o, part), var.chosen[q]) for q, o in enumerate(inst.options))
+    return weighted(terms)
 
 
 def budget(ctx: Context) -> None:
@@ -274,17 +276,17 @@ def _rows(ctx: Context, rule: str) -> None:
     for row in ctx.instance.rows:
         if row.rule != rule:
             continue
-        terms = [factor * var.commit[i] for i, factor in row.commit]
-        terms += [factor * var.hourly[i, p] for i, p, factor in row.hourly]
-        terms += [factor * var.chosen[q] for q, factor in row.chosen]
-        terms += [factor * var.used[o] for o, factor in row.used]
-        terms += [factor * var.gear[g] for g, factor in row.gear]
-        terms += [factor * var.served[i] for i, factor in row.served]
-        terms += [factor * var.replicas[k, row.period] for k, factor in row.replicas]
+        terms: list[tuple[int, Any]] = [(factor, var.commit[i]) for i, factor in row.commit]
+        terms += [(factor, var.hourly[i, p]) for i, p, factor in row.hourly]
+        terms += [(factor, var.chosen[q]) for q, factor in row.chosen]
+        terms += [(factor, var.used[o]) for o, factor in row.used]
+        terms += [(factor, var.gear[g]) for g, factor in row.gear]
+        terms += [(factor, var.served[i]) for i, factor in row.served]
+        terms += [(factor, var.replicas[k, row.period]) for k, factor in row.replicas]
         if row.low is not None:
-            ctx.model.add(total(terms) >= row.low)
+            ctx.model.add(weighted(terms) >= row.low)
         if row.high is not None:
-            ctx.model.add(total(terms) <= row.high)
+            ctx.model.add(weighted(terms) <= row.high)
 
 
 def fabric(ctx: Context) -> None:

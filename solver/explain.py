@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from problems.schema import Problem
-from solver.binding import limits_of
 from solver.bounding.fold import fold
 from solver.bounding.restrict import restricted
 from solver.candidates import Candidates, reduced
@@ -22,6 +21,7 @@ from solver.explaining.explain_fields import asked_fields, is_counted, is_load, 
 from solver.explaining.explain_points import Conflict, Dropped, Member
 from solver.focus import MANY_POOLS
 from solver.instance import Instance
+from solver.limits import limits_of
 from solver.model import build_model
 from solver.notes import summary_of_drops
 from solver.plan import Status

@@ -25,8 +25,9 @@ import numpy as np
 from solver.bounding.beyond import Build, Extra, beyond, of_families, priced, within
 from solver.bounding.fold import Folded, fold
 from solver.bounding.restrict import Part, restricted
-from solver.hints import give_whole_hint
+from solver.hints import fix, give_hint, give_whole_hint
 from solver.instance import Instance
+from solver.limits import without_limits
 from solver.model import build_model
 from solver.plan import Status, StopReason
 from solver.search import PATIENCE, PROOF_S, Found, Values, relative_gap, run
@@ -54,6 +55,8 @@ FIRST_SHARE = 0.25
 """Shares of the time limit that the relaxation, each search of a start and that on few pools may take."""
 START_S, FIRST_S = 0.3, 1.0
 """Where time is short these searches take so much of it [s]: without a good plan the rest is of no use."""
+REFIT_S = 1.0
+"""Time to find room for a plan of the instance without limits within them [s]."""
 ALONE_S = 3.0
 """So long a worker that is alone searches by the bound before it looks for plans [s]."""
 LEAST_S = 0.5
@@ -69,23 +72,83 @@ class Focused:
     found: Found
     part: Part
     extra: Extra | None = None
+    unlimited: bool = False
+    """No plan is better without any limit of money, watts or room either."""
 
 
-def focused(inst: Instance, how: How, build: Build = build_model) -> Focused | None:
+class _LimitsBind(Exception):  # noqa: N818 - no error
+    """The best plan known without limits breaks one."""
+
+
+def focused(inst: Instance, how: How, build: Build = build_model, *, slack_first: bool = False) -> Focused | None:
     """Minimise an instance of many pools; None where there are few, or where the relaxation says nothing in time.
 
     Parameters
     ----------
     build : callable, optional
         Model of the instance or a part of it, with limits and an objective of its own.
+    slack_first
+        The instance without its limits is searched first, while what is found keeps them: its best plan then is that of both,
+        and that no limit binds is known too.
     """
     if len(inst.pools) < MANY_POOLS or inst.wishes:
         return None
     started = time.monotonic()
+    if slack_first and _may_be_slack(inst):
+        free = without_limits(inst)
+        known = priced(free, RELAX_SHARE * how.time_limit_s)
+        if known is None:
+            return None
+        focus = _Focus(free, how, build_model, *known, started, refit=partial(refitted, inst, how))
+        try:
+            done = focus.search()
+            return replace(done, part=_limited(done.part, inst), unlimited=done.found.status is Status.OPTIMAL)
+        except _LimitsBind:
+            how = replace(how, time_limit_s=focus.left(), floor=max(how.floor, focus.bound))
+            started = time.monotonic()
     found = priced(inst, RELAX_SHARE * how.time_limit_s, build)
     if found is None:
         return None
     return _Focus(inst, how, build, *found, started).search()
+
+
+def _may_be_slack(inst: Instance) -> bool:
+    """Whether the limits may all be slack: without them, what is owned or asked for by quota alone would be taken first."""
+    limited = any(x is not None for x in (inst.limit_capex, inst.limit_monthly, inst.limit_total, inst.limit_power_w))
+    limited |= any(s.limit_it_w is not None or s.limit_facility_w is not None for s in inst.sites)
+    limited |= any(row.field for row in inst.rows)
+    return limited and not inst.quotas and all(p.node_limit is None for p in inst.pools)
+
+
+def refitted(inst: Instance, how: How, found: Found) -> Values | None:
+    """A plan of an instance with the same machines at the same work as one of a like instance, at no higher objective; None where
+    none is found.
+
+    Hours of jobs are chosen anew, and so are racks, circuits and the like, which may cost nothing and are then taken as it happens.
+    """
+    assert found.values is not None
+    assert found.objective is not None
+    used = {inst.capacities[i].pool for i, n in found.values.commit.items() if n}
+    used |= {inst.capacities[i].pool for (i, _), n in found.values.hourly.items() if n}
+    used |= {inst.options[q].pool for q, n in found.values.chosen.items() if n}
+    part = restricted(inst, used)
+    mine = part.narrowed(found.values)
+    if mine is None:
+        return None
+    built = build_model(part.instance)
+    built.model.add(built.objective <= found.objective)
+    give_hint(built, mine)
+    fix(built, replace(mine, gear={}, load={}, start={}, share={}))
+    again = run(built, time_limit_s=REFIT_S, gap=1.0, workers=how.workers, seed=how.seed, stop=how.stop, patience=0.0)
+    return None if again.values is None else part.widened(again.values)
+
+
+def _limited(part: Part, inst: Instance) -> Part:
+    """A part of the instance without limits as one of the instance with them; counts stay bounded as they are."""
+    same = restricted(inst, part.pools, part.options, part.replicas)
+    small = part.instance
+    counts = replace(same.instance, capacities=small.capacities, replicas=small.replicas, gear=small.gear)
+    return replace(same, instance=counts)
 
 
 def at_most(inst: Instance, most: int, plan: Values, how: How, build: Build = build_model) -> Found | None:
@@ -148,6 +211,7 @@ class _Focus:
     started: float
     best: Found | None = None
     bound: int = field(default=0)
+    refit: Callable[[Found], Values | None] | None = None
     _part: tuple[float, Part] | None = None
 
     def __post_init__(self) -> None:
@@ -263,7 +327,14 @@ class _Focus:
             return
         if self.best is None or self.best.objective is None or found.objective < self.best.objective:
             first = found.first_s if self.best is None else self.best.first_s
-            self.best = replace(found, values=part.widened(found.values), first_s=first)
+            values = part.widened(found.values)
+            if self.refit is not None:
+                kept = self.refit(replace(found, values=values))
+                if kept is None:
+                    raise _LimitsBind
+                found, values = replace(found, values=kept), kept
+                self.how.on_progress(found.objective, self.bound)
+            self.best = replace(found, values=values, first_s=first)
 
     def _by_families(self) -> Found | None:
         """Search the folded instance, and the pools of the families that its best plan uses; None where that is no proof.
@@ -350,8 +421,8 @@ class _Focus:
         bound = self.bound
 
         def progress(value: float | None, low: float | None) -> None:
-            # A bound of the first search is one of few pools only; plans of folded pools are none.
-            value = value if seen is None else None
+            # A bound of the first search is one of few pools only; plans of folded pools are none, nor those that break limits.
+            value = value if seen is None and self.refit is None else None
             how.on_progress(value, bound if patience is not None or low is None else max(low, bound))
 
         def searched(limit_s: float, work: float | None, *, by_bound: bool) -> Found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, replace
 
 from solver.blend import blended, has_mixes, hint, remixed, unmixed
@@ -28,35 +29,41 @@ class Looked:
     found: Found
     part: Part | None = None
     extra: Extra | None = None
+    unlimited: bool = False
+    """No plan is better without any limit either."""
 
 
-def least(inst: Instance, how: How, patience: float = PATIENCE) -> Looked:
+def least(inst: Instance, how: How, patience: float = PATIENCE, *, slack_first: bool = False) -> Looked:
     """Minimise an instance.
 
     Parameters
     ----------
     patience
         Of CP-SAT, where it searches the whole at once (see `solver.search.run`).
+    slack_first
+        Whether limits bind will be asked next (see `solver.focus.focused`).
     """
+    started = time.monotonic()
     plain = unmixed(inst)
-    looked = _least(plain, how, patience)
+    looked = _least(plain, how, patience, slack_first)
     if plain is inst or looked.found.values is None:
         return looked
     values = remixed(inst, looked.found.values)
     if values is None:
-        return _least(inst, how, patience)
+        left = how.time_limit_s - (time.monotonic() - started)
+        return _least(inst, replace(how, time_limit_s=max(LEAST_S, left)), patience, slack_first)
     part = None if looked.part is None else restricted(inst, looked.part.pools, looked.part.options)
-    return Looked(replace(looked.found, values=values), part, looked.extra)
+    return Looked(replace(looked.found, values=values), part, looked.extra, looked.unlimited)
 
 
-def _least(inst: Instance, how: How, patience: float) -> Looked:
+def _least(inst: Instance, how: How, patience: float, slack_first: bool) -> Looked:
     if not inst.wishes:
         in_stages = staged(inst, how) if has_mixes(inst) else None
         if in_stages is not None:
             return Looked(in_stages)
-        in_focus = focused(inst, how)
+        in_focus = focused(inst, how, slack_first=slack_first)
         if in_focus is not None:
-            return Looked(in_focus.found, in_focus.part, in_focus.extra)
+            return Looked(in_focus.found, in_focus.part, in_focus.extra, in_focus.unlimited)
     built = build_model(inst)
     spent = 0.0
     if has_mixes(inst):

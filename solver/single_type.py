@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from catalogs.catalog import Catalog
@@ -22,9 +22,10 @@ from solver.bounding.beyond import MANY_POOLS, priced
 from solver.bounding.fold import fold, folded_part, remember
 from solver.bounding.linear import linear
 from solver.bounding.relaxation import relax
-from solver.bounding.restrict import restricted
+from solver.bounding.restrict import Part, restricted
 from solver.candidates import Candidates, reduced
 from solver.candidates.leases import lease_number
+from solver.cheaper import Cheaper
 from solver.events import SolveOptions
 from solver.instance import Instance
 from solver.least import least
@@ -56,6 +57,8 @@ class Best:
     accelerator: str | None = None
     objective: int | None = None
     bound: float | None = None
+    found: Found | None = field(default=None, compare=False)
+    """The plan, in the numbers of the whole instance."""
 
 
 def single_type(
@@ -67,15 +70,20 @@ def single_type(
     stop: threading.Event | None,
     likely: Collection[str] = (),
     known: Known | None = None,
+    cheaper: Cheaper | None = None,
 ) -> SingleType:
     """Compare a plan with the cheapest one of a single type of accelerator; `likely` types are looked at first.
 
     `known` : reduced candidates with their integers, which may be the same.
     """
     deadline = time.monotonic() + time_limit
-    inst = scaled_as(reduced(found, within_accelerator=True, within_watts=True), catalog, known).instance
+    small = reduced(found, within_accelerator=True, within_watts=True)
+    scaled = scaled_as(small, catalog, known)
+    inst = scaled.instance
     floor = -math.inf if own.bound is None else own.bound * 100
     best = best_type(inst, deadline - time.monotonic(), options, stop, floor, likely)
+    if cheaper is not None and best.found is not None:
+        cheaper.offer(small, scaled, best.found)
     if best.bound is None:
         because = "keeps the limits" if best.types else "can do all the work"
         return _none(best.types, True, f"no single type {because}")
@@ -116,34 +124,37 @@ def best_type(
         stopped = stop is not None and stop.is_set()
         return -math.inf if stopped else deadline - (1 - share) * time_limit - time.monotonic()
 
-    able = [(name, only) for name, only in alone(inst) if serves_all(only)]
+    able = [(name, part) for name, part in alone(inst) if serves_all(part.instance)]
     able.sort(key=lambda x: x[0] not in likely)
     bounds = []
-    for _, only in able:
-        bounds.append(lower_bound(only, min(BOUND_S, left(BOUNDS_SHARE))) if left(BOUNDS_SHARE) > 0 else None)
+    for _, part in able:
+        bounds.append(lower_bound(part.instance, min(BOUND_S, left(BOUNDS_SHARE))) if left(BOUNDS_SHARE) > 0 else None)
     best = Best(len(able))
     open_bounds: list[float] = []
     # Types of which the relaxation says nothing most often have no plan at all: they come last.
 
-    def rank(pair: tuple[float | None, tuple[str, Instance]]) -> tuple[bool, float]:
+    def rank(pair: tuple[float | None, tuple[str, Part]]) -> tuple[bool, float]:
         known, (name, _) = pair
         return name not in likely, math.inf if known is None else known
 
-    for known, (name, only) in sorted(zip(bounds, able, strict=True), key=rank):
-        bound = floor if known is None else max(floor, known)
+    for known, (name, part) in sorted(zip(bounds, able, strict=True), key=rank):
+        only, bound = part.instance, floor if known is None else max(floor, known)
         if best.objective is not None and bound >= best.objective:
             continue
         if left() <= 0:
             open_bounds.append(bound)
             continue
         plain = known is None and len(only.pools) < MANY_POOLS and not has_mixes(only)
-        search = plain_search if plain else cheapest
-        found = search(only, left(), GAP, options, stop)
+        if plain:
+            found = plain_search(only, left(), GAP, options, stop)
+        else:
+            found = cheapest(only, left(), GAP, options, stop, bound)
         if found.status is Status.INFEASIBLE:
             continue
         open_bounds.append(bound if found.bound is None else max(bound, found.bound))
         if found.objective is not None and (best.objective is None or found.objective < best.objective):
-            best = replace(best, accelerator=name, objective=found.objective)
+            whole = None if found.values is None else part.widened(found.values)
+            best = replace(best, accelerator=name, objective=found.objective, found=replace(found, values=whole))
     if not open_bounds:
         return best
     lowest = min(open_bounds)
@@ -165,8 +176,8 @@ def types_used(inst: Instance, values: Values) -> set[str]:
     return {inst.pools[o].accelerator for o in pools} - {NONE}
 
 
-def alone(inst: Instance) -> Iterator[tuple[str, Instance]]:
-    """Each type of accelerator that can be had, with the instance in which nothing else can."""
+def alone(inst: Instance) -> Iterator[tuple[str, Part]]:
+    """Each type of accelerator that can be had, with the part of the instance in which nothing else can."""
     had = {c.pool for c in inst.capacities if not stays(c.billing)} | {o.pool for o in inst.options if not o.pooled}
     staying = {c.pool for c in inst.capacities if stays(c.billing)}
     folded = fold(inst) if len(inst.pools) >= MANY_POOLS else None
@@ -178,18 +189,13 @@ def alone(inst: Instance) -> Iterator[tuple[str, Instance]]:
         if not others:
             if folded is not None:
                 remember(part.instance, folded_part(folded, part))
-            yield name, part.instance
+            yield name, part
             continue
-        yield (
-            name,
-            replace(
-                part.instance,
-                capacities=tuple(
-                    replace(c, max_nodes=0) if c.pool in others and not stays(c.billing) else c
-                    for c in part.instance.capacities
-                ),
-            ),
+        ways = tuple(
+            replace(c, max_nodes=0) if c.pool in others and not stays(c.billing) else c
+            for c in part.instance.capacities
         )
+        yield name, replace(part, instance=replace(part.instance, capacities=ways))
 
 
 def serves_all(inst: Instance) -> bool:
@@ -212,9 +218,16 @@ def lower_bound(inst: Instance, time_s: float) -> float | None:
     return None if known is None else math.ceil(known[0].bound - 1e-6)
 
 
-def cheapest(inst: Instance, time_s: float, gap: float, options: SolveOptions, stop: threading.Event | None) -> Found:
-    """Minimise an instance whose plan nobody sees: its objective and bound are all that is wanted."""
-    return least(inst, How(max(LEAST_S, time_s), gap, options.workers, options.seed, stop=stop)).found
+def cheapest(
+    inst: Instance,
+    time_s: float,
+    gap: float,
+    options: SolveOptions,
+    stop: threading.Event | None,
+    floor: float = -math.inf,
+) -> Found:
+    """Minimise an instance whose plan is seen only if it is better than the plan itself."""
+    return least(inst, How(max(LEAST_S, time_s), gap, options.workers, options.seed, stop=stop, floor=floor)).found
 
 
 def plain_search(

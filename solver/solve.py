@@ -20,6 +20,7 @@ from solver.assemble import Answer, assemble, no_plan
 from solver.binding import binding_limits
 from solver.bounding.restrict import Part
 from solver.candidates import Candidates, build_candidates, reduced
+from solver.cheaper import Cheaper, in_its_place
 from solver.compare_plans import with_alternatives
 from solver.events import Event, OnEvent, SolveOptions
 from solver.hints import give_hint
@@ -43,6 +44,8 @@ TIE_SHARE = 0.25
 """Share of the time limit, on top of it, that the tie-break and the runner-up search may each take."""
 TIE_POOLS = 1_000
 """Among so many pools and fewer ties are broken."""
+MOST_TURNS = 3
+"""Most times that a better plan takes the plan's place."""
 BESIDE_S, BESIDE_SHARE = 6.0, 0.4
 """What a plan is held against may take so long [s], or such a share of what the plan itself took, if that is longer."""
 
@@ -125,11 +128,12 @@ def solve(
         ranks = ranked(scaled.instance, look)
         scaled = replace(scaled, instance=ranks.instance)
     part: Part | None = None
+    unlimited = False
     if ranks is None:
         left = time_limit - (clock.now() - begun)
         lowest = -math.inf if floor is None else floor.bound
         outcome = _search(scaled.instance, None, left, gap, options, stop, tell, clock, lowest)
-        search, part = outcome.found, outcome.part
+        search, part, unlimited = outcome.found, outcome.part, outcome.unlimited
         if floor is not None:
             search = floor.holds_for(search, gap)
     else:
@@ -137,36 +141,104 @@ def solve(
     if search.values is None:
         tell(Event("done", clock.now()))
         return assemble(Answer(loaded, catalog, small, scaled, search, None, None, options, clock.now()))
-    final = _break_ties(scaled.instance, part, search, TIE_SHARE * time_limit, options, stop) or search
+    limits = _Limits(time_limit, gap, options, stop)
+    cheaper = Cheaper(math.inf if ranks is not None or search.objective is None else search.objective)
+    plan = _Plan(small, scaled, search, part, unlimited)
+    result = _held_against(loaded, catalog, found, plan, ranks, limits, clock, cheaper)
+    for turn in range(MOST_TURNS):
+        # Without a proof a comparison may come upon a better plan: then that is the plan, and is held against others anew.
+        if cheaper.found is None or cheaper.small is None or cheaper.scaled is None:
+            break
+        searched = result.search
+        plan = _Plan(cheaper.small, cheaper.scaled, in_its_place(cheaper.found, plan.search, gap))
+        cheaper = Cheaper(cheaper.objective)
+        if turn == MOST_TURNS - 1:
+            limits = replace(limits, options=replace(options, runner_up=False, single_modes=False))
+        result = _held_against(loaded, catalog, found, plan, None, limits, clock, cheaper)
+        result = result.model_copy(update={"search": searched})
+    tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
+    return result if floor is None else of_opened_builds(result)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Time limit of the search [s], gap asked for, and how to search."""
+
+    time_limit: float
+    gap: float
+    options: SolveOptions
+    stop: threading.Event | None
+
+    @property
+    def beside_s(self) -> float:
+        """Time for a search beside the plan's [s]."""
+        return TIE_SHARE * self.time_limit
+
+    def stopped(self) -> bool:
+        return self.stop is not None and self.stop.is_set()
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A plan that was found, among which candidates, and the part in which all plans as good lie, where one is known.
+
+    `unlimited` : no plan is better without any limit either.
+    """
+
+    small: Candidates
+    scaled: Scaled
+    search: Found
+    part: Part | None = None
+    unlimited: bool = False
+
+
+def _held_against(
+    loaded: LoadedProblem,
+    catalog: Catalog,
+    found: Candidates,
+    plan: _Plan,
+    ranks: Ranked | None,
+    limits: _Limits,
+    clock: _Clock,
+    cheaper: Cheaper,
+) -> Result:
+    """The result of a plan, with what it is held against; `cheaper` is told of plans that are found on the way."""
+    problem, options, stop = loaded.problem, limits.options, limits.stop
+    small, scaled, search = plan.small, plan.scaled, plan.search
+    lowest = -math.inf if search.bound is None or ranks is not None else search.bound
+    final = _break_ties(scaled.instance, plan.part, search, limits.beside_s, options, stop) or search
     if final.values is not None:
         final = replace(final, values=settled(scaled.instance, final.values))
     names = [s.name for s in problem.sites]
-    binding = binding_limits(scaled.instance, names, search, options, stop, min(5.0, TIE_SHARE * time_limit))
+    limit_s = min(5.0, limits.beside_s)
+    binding = binding_limits(scaled.instance, names, search, options, stop, limit_s, unlimited=plan.unlimited)
     kept = None
     if ranks is not None:
-        limited = Limited(TIE_SHARE * time_limit, options, stop)
+        limited = Limited(limits.beside_s, options, stop)
         kept = portfolio(problem, found, catalog, scaled, ranks, final, limited)
     cheapest = None
-    near = _nearest(scaled, search, final.values, problem, TIE_SHARE * time_limit, options, stop)
+    near = _nearest(scaled, search, final.values, problem, limits.beside_s, options, stop)
     if near is not None and near.values is not None:
         cheapest, search = search.objective, near
         final = replace(near, values=settled(scaled.instance, near.values))
     answer = Answer(loaded, catalog, small, scaled, search, final, binding, options, clock.now(), kept, cheapest)
     result = assemble(answer)
-    if options.runner_up and not (stop is not None and stop.is_set()) and (ranks is None or ranks.unproved is None):
+    if options.runner_up and not limits.stopped() and (ranks is None or ranks.unproved is None):
         floors = scaled.instance.floors
         known = (small, scaled) if ranks is None else None
-        runner = _runner_up(found, catalog, known, result, TIE_SHARE * time_limit, options, stop, floors)
+        runner = _runner_up(found, catalog, known, result, limits, lowest, cheaper, floors)
         if runner is not None:
             result = result.model_copy(update={"runner_up": runner})
-        result = with_alternatives(found, catalog, result, TIE_SHARE * time_limit, options, stop)
+        result = with_alternatives(found, catalog, result, limits.beside_s, options, stop, lowest, cheaper)
     if options.compares and ranks is None and result.status in (Status.OPTIMAL, Status.FEASIBLE):
         values = (final or search).values
         assert values is not None
-        held = compared(found, catalog, small, scaled, values, result, _beside(search, time_limit), options, stop)
+        beside_s = _beside(search, limits.time_limit)
+        held = compared(
+            found, catalog, small, scaled, values, result, beside_s, options, stop, floor=lowest, cheaper=cheaper
+        )
         result = result.model_copy(update=held.stated())
-    tell(Event("done", clock.now(), best=result.objective, bound=result.bound, gap=result.gap))
-    return result if floor is None else of_opened_builds(result)
+    return result
 
 
 def _bounds_only(tell: OnEvent) -> OnEvent:
@@ -258,7 +330,7 @@ def _search(
 
     how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress, floor=floor)
     if near is None:
-        return least(instance, how)
+        return least(instance, how, slack_first=True)
     built = build_model(instance)
     give_hint(built, near)
     found = run(
@@ -353,9 +425,9 @@ def _runner_up(
     catalog: Catalog,
     known: Known | None,
     result: Result,
-    time_limit: float,
-    options: SolveOptions,
-    stop: threading.Event | None,
+    limits: _Limits,
+    lowest: float,
+    cheaper: Cheaper,
     floors: tuple[int, ...] = (),
 ) -> object:
     """Best plan without the accelerator that the chosen plan spends most on; it serves as much of every priority."""
@@ -371,8 +443,13 @@ def _runner_up(
     scaled = scale(other, catalog) if known is None or part is None else replace(known[1], instance=part.instance)
     if floors:
         scaled = replace(scaled, instance=replace(scaled.instance, floors=floors))
-    how = How(min(5.0, time_limit), 0.005, options.workers, options.seed, stop=stop)
+    options = limits.options
+    how = How(min(5.0, limits.beside_s), 0.005, options.workers, options.seed, stop=limits.stop, floor=lowest)
     search = least(scaled.instance, how, patience=0.3).found
+    if known is None or part is None:
+        cheaper.offer(other, scaled, search)
+    elif search.values is not None:
+        cheaper.offer(*known, replace(search, values=part.widened(search.values)))
     return runner_up_of(main, scaled, search, result, "no plan without it meets the limits")
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from solver.assemble import main_accelerator
-from solver.binding import binding_limits, limits_of
+from solver.binding import binding_limits
 from solver.candidates import Candidates, reduced
 from solver.explaining.explain_fields import in_room, is_counted
 from solver.explaining.explain_points import LimitWorth, PriceMove
 from solver.instance import Instance
 from solver.left_out import in_unit, level_unit
+from solver.limits import limits_of
 from solver.model import PlanModel, build_model
 from solver.plan import LimitUse, Result, Status
 from solver.priorities import ranked

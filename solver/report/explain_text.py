@@ -16,6 +16,7 @@ from solver.report.answer import Answer, NoAnswer, read_text
 from solver.report.export import frame_bytes, read_result, to_json
 from solver.report.failures import INFEASIBLE, INTERRUPTED, NOTHING_FOUND, OK
 from solver.report.page import Column, View, line, notes, render, table
+from solver.report.text_parts import distance
 
 SHOWN_FILTERS = 10
 
@@ -171,7 +172,9 @@ def _feasible(found: Explanation, view: View) -> Iterator[RenderableType]:
     assert result.cost is not None
     currency = result.cost.currency
     yield line(f"{found.problem}: {forms.money(result.cost.total, currency)}", view, "bold")
-    sure = "proved" if result.status is Status.OPTIMAL else f"within {forms.share(result.gap or 0.0)}"
+    far = distance(result)
+    sure = "not proved, no useful bound" if far is None else f"within {forms.share(far)}"
+    sure = "proved" if result.status is Status.OPTIMAL else sure
     yield notes([("plan", f"{found.plan} ({result.objective_name}, {sure})")], view)
     yield ""
     if found.worth:

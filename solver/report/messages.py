@@ -198,6 +198,7 @@ ZH: dict[str, str] = {
     "Feasible, at most {gap} above the optimum": "可行，至多比最优高 {gap}",
     "Feasible, at most {gap} below the optimum": "可行，至多比最优低 {gap}",
     "Feasible; how far from the optimum is not known": "可行；与最优的差距未知",
+    "Feasible; there is no useful bound on how far it is from the optimum": "可行；没有有用的界可说明与最优的差距",
     "No plan: proved that none meets all limits": "无方案：已证明没有方案能满足全部约束",
     "No plan found before the search stopped": "搜索停止前未找到方案",
     "proved": "已证明",

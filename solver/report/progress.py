@@ -63,7 +63,8 @@ class Progress:
         said = [forms.seconds(seconds)]
         said += [f"best {self._write(state.best)}"] if state.best is not None else ["no plan yet"]
         said += [f"bound {self._write(state.bound)}"] if state.bound is not None else []
-        said += [f"gap {forms.share(state.gap)}"] if state.gap is not None else []
+        # A bound of nothing and less says nothing of the best plan.
+        said += [f"gap {forms.share(state.gap)}"] if state.gap is not None and state.gap < 1 else []
         said += [f"{state.candidates:,} candidates"] if state.candidates is not None else []
         return "  ".join(said)
 

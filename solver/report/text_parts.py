@@ -254,11 +254,17 @@ def workload_rows(workloads: Sequence[WorkloadPlan], t: Messages, wide: bool) ->
 # --- proof and limits -------------------------------------------------------------------------------------
 
 
+MOST_TOLD = 1.0
+"""A plan that may be farther from the optimum than that [ratio] is said to have no useful bound."""
+
+
 def distance(result: Result) -> float | None:
-    """How far from the optimum the bound still allows the objective to be [ratio]; None where unknown."""
-    if result.objective is None or result.bound is None or result.bound == 0:
+    """How far from the optimum the bound still allows the objective to be [ratio]; None where no useful bound is known."""
+    best, bound = result.objective, result.bound
+    if not best or not bound or (best > 0) != (bound > 0):
         return None
-    return abs(result.objective - result.bound) / abs(result.bound)
+    far = abs(best - bound) / abs(bound)
+    return far if far <= MOST_TOLD else None
 
 
 def status_text(result: Result, t: Messages) -> str:
@@ -277,6 +283,8 @@ def status_text(result: Result, t: Messages) -> str:
     if result.status is Status.UNKNOWN:
         return t("No plan found before the search stopped")
     above = distance(result)
+    if above is None and result.bound is not None:
+        return t("Feasible; there is no useful bound on how far it is from the optimum")
     if above is None:
         return t("Feasible; how far from the optimum is not known")
     if result.objective_name in ("scale", "value"):
@@ -289,7 +297,8 @@ def proof_text(result: Result, t: Messages) -> str:
     name = t("objective") if result.objective_name == "cost" else result.objective_name
     said = [f"{name} {objective_value(result, result.objective)}"] if result.objective is not None else []
     said += [f"{t('bound')} {objective_value(result, result.bound)}"] if result.bound is not None else []
-    said += [f"{t('gap')} {forms.share(result.gap)}"] if result.gap is not None else []
+    useful = result.gap is not None and (result.status is Status.OPTIMAL or distance(result) is not None)
+    said += [f"{t('gap')} {forms.share(result.gap)}"] if useful else []
     said.append(f"{t('stopped')}: {t(STOP_TEXT[result.stop_reason])}")
     if result.search:
         said.append(forms.seconds(result.search.wall_s))

@@ -7,9 +7,9 @@ import threading
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from solver.binding import limits_of
 from solver.constraints import Context, Expr, money, site_watts, total
 from solver.instance import Instance
+from solver.limits import limits_of
 from solver.model import PlanModel, build_model
 from solver.plan import Result, Status
 from solver.scaling import Scaled

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
 import string
 from pathlib import Path
 
 import pytest
 
+from solver.events import Event
 from solver.plan import Result, Status, StopReason
 from solver.report import forms, messages
 from solver.report import text_parts as parts
 from solver.report.messages import ZH, Messages, default_lang
 from solver.report.page import View
+from solver.report.progress import Progress
 from solver.report.text import render_result
 from tests.golden import sample
 
@@ -43,6 +46,33 @@ def test_distance_is_measured_from_the_bound() -> None:
 def test_unknown_bound_claims_nothing() -> None:
     result = sample.mixed().model_copy(update={"bound": None, "gap": None})
     assert "not known" in page(result)
+
+
+@pytest.mark.parametrize(
+    ("objective", "bound"),
+    [(110.0, -5.0), (110.0, 0.0), (110.0, 40.0), (0.0, -5.0)],
+    ids=["below", "none", "far", "nil"],
+)
+def test_a_bound_that_says_nothing_is_no_distance(objective: float, bound: float) -> None:
+    gap = 1.0 if not objective else (objective - bound) / objective
+    result = sample.mixed().model_copy(update={"objective": objective, "bound": bound, "gap": gap})
+    assert "there is no useful bound" in page(result)
+    assert not re.search(r"above the optimum| gap \d", page(result))
+    assert "没有有用的界" in render_result(result, View(width=120, lang="zh"))
+    assert result.model_dump(mode="json")["bound"] == bound
+
+
+def test_credits_on_both_sides_are_compared() -> None:
+    result = sample.mixed().model_copy(update={"objective": -90.0, "bound": -100.0})
+    assert "at most 10% above the optimum" in page(result)
+
+
+def test_progress_tells_no_gap_without_a_useful_bound() -> None:
+    shown = Progress(io.StringIO(), True, str)
+    shown.on_event(Event("incumbent", 1.0, best=10.0, bound=-5.0, gap=1.5))
+    assert "gap" not in shown.line(1.0)
+    shown.on_event(Event("bound", 2.0, bound=9.0, gap=0.1))
+    assert "gap 10%" in shown.line(2.0)
 
 
 def test_scale_is_measured_downwards() -> None:

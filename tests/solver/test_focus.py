@@ -16,7 +16,9 @@ from solver.bounding.program import relaxed_model
 from solver.bounding.restrict import restricted
 from solver.cp_sat import new_solver
 from solver.focus import at_most, focused
+from solver.hints import held_at
 from solver.instance import DEMAND_UNIT, Capacity, Instance, Ladder, Option, Pool, Replica, Service
+from solver.limits import without_limits
 from solver.model import build_model
 from solver.node_cuts import node_cuts
 from solver.search import Found, run
@@ -220,3 +222,38 @@ def test_a_part_names_pools_of_groups_and_ladders_anew() -> None:
     assert part.instance.services[0].groups == ((1,), (0,))
     assert part.instance.services[0].ladders == (Ladder((0, 1), (5,)),)
     assert np.array_equal(part.pools, (1, 2))
+
+
+def _limited(kinds: Iterator[Instance]) -> Iterator[Instance]:
+    """Instances whose machines are to be had in any number, as they are and with a limit that is far off."""
+    for inst in kinds:
+        plain = replace(inst, quotas=(), pools=tuple(replace(p, node_limit=None) for p in inst.pools))
+        best = optimum(plain)
+        if best.objective is None:
+            continue
+        yield plain
+        yield replace(plain, limit_total=2 * best.objective)
+
+
+@pytest.mark.slow
+def test_limits_are_left_out_first_and_minded_all_the_same(few_pools: None) -> None:
+    """The optimum is the limited one's; no limit binds where the unlimited plan keeps them all, and only there."""
+    seen: dict[bool, int] = {True: 0, False: 0}
+    for inst in _limited(drawn(83_000, 20)):
+        expected = optimum(inst)
+        found = focused(inst, HOW, slack_first=True)
+        if found is None:
+            continue
+        assert (found.found.status, found.found.objective) == (expected.status, expected.objective)
+        if expected.objective is None:
+            continue
+        assert found.found.values is not None
+        inside = found.part.narrowed(found.found.values)
+        assert inside is not None
+        assert held_at(build_model(found.part.instance), inside) is not None
+        assert held_at(build_model(inst), found.found.values) is not None
+        free = optimum(without_limits(inst))
+        if found.unlimited:
+            assert free.objective == expected.objective
+        seen[found.unlimited] += 1
+    assert min(seen.values()) >= 3

@@ -8,10 +8,15 @@ import pytest
 
 from catalogs.catalog import Catalog
 from catalogs.load import load_catalog
-from problems.load import LoadedProblem, load_problem
+from problems.load import LoadedProblem, load_problem, load_text
+from solver.blend import remixed
 from solver.events import SolveOptions
 from solver.front.explorer import Explorer
+from solver.instance import Instance
+from solver.plan import Status
+from solver.search import Values
 from solver.solve import solve
+from solver.verify import verify
 from solver.whatif.study import Study
 from solver.whatif.vary import Scenario
 
@@ -74,3 +79,38 @@ def test_a_point_of_the_front_costs_what_solve_finds_within_its_watts(catalog: C
         assert alone.objective is not None
         assert spot.at[0] == round(alone.objective * 100)
         assert spot.at[1] <= watts
+
+
+MIXED = """
+horizon: 6mo
+limits: {providers: {allow: [lambda, runpod]}}
+policy: {billing: [on_demand]}
+workloads:
+  - name: chat
+    kind: serve
+    model: llama-3-8b
+    precision: [bf16]
+    traffic: {rate: 6 req/s, sizes: [{isl: 300, osl: 100, share: 70%}, {isl: 3000, osl: 300, share: 30%}]}
+    slo: {ttft: 4s, tpot: 100ms}
+    redundancy: n+1
+"""
+
+
+def test_mixes_that_outlive_losses_are_searched_without_their_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same optimum as with them, loads and all, and the same answer twice."""
+    loaded = load_text(MIXED, "mixed.yaml")
+    made: list[bool] = []
+
+    def counted(instance: Instance, values: Values) -> Values | None:
+        done = remixed(instance, values)
+        made.append(done is not None)
+        return done
+
+    monkeypatch.setattr("solver.whatif.study.remixed", counted)
+    first, again = (Study(loaded, load_catalog()).solve() for _ in range(2))
+    assert made == [True, True]
+    assert first == again
+    monkeypatch.setattr("solver.whatif.study.unmixed", lambda instance: instance)
+    whole = Study(loaded, load_catalog()).solve()
+    assert (first.status, first.objective) == (whole.status, whole.objective) == (Status.OPTIMAL, first.objective)
+    assert verify(first, loaded.problem, load_catalog(), Path()) == []
