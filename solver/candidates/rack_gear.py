@@ -20,7 +20,7 @@ from problems.rooms import Circuit
 from problems.schema import Problem, Site
 from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, GearOption, GearRule, Made
-from solver.candidates.rack_menu import FEW, MOST_MODELS, Boxes, Kind, Model, Type, box_types, bundles, types_of
+from solver.candidates.rack_menu import FEW, MOST_MODELS, Boxes, Kind, Loose, Model, Type, box_types, bundles, types_of
 from solver.candidates.rooms import COOLED_BY
 from solver.candidates.terms import assumption
 from solver.features.racks import circuit_w, default_phases, usable_w
@@ -111,12 +111,27 @@ def _standing_rows(kinds: Sequence[Kind], keys: dict[str, Type], limit: str) -> 
 def _box_rows(boxes: Boxes, keys: dict[str, Type]) -> list[GearRule]:
     """Every switch has its slot, every storage box a place of its model."""
     rules = []
+    cut = any(t.likely for t in keys.values())
+
+    def row(ours: dict[str, int], places: dict[str, int], loose: dict[str, int]) -> None:
+        gear, wide = ({k: -n for k, n in some.items() if n} for some in (places, loose))
+        rules.append(GearRule(RULE, "", None, 0, gear=ours | gear, loose=ours | wide if cut else {}))
+
     if boxes.small:
-        rules.append(GearRule(RULE, "", None, 0, gear=boxes.small | {k: -t.slots for k, t in keys.items() if t.slots}))
+        row(boxes.small, *({k: t.slots for k, t in some.items()} for some in (keys, _loose(keys))))
     for n, model in enumerate(boxes.models):
-        places = {k: -t.boxes[n] for k, t in keys.items() if t.boxes and t.boxes[n]}
-        rules.append(GearRule(RULE, "", None, 0, gear=model.boxes | places))
+        row(model.boxes, *({k: t.boxes[n] for k, t in some.items() if t.boxes} for some in (keys, _loose(keys))))
     return rules
+
+
+def _loose(keys: dict[str, Type]) -> dict[str, Type | Loose]:
+    """Types with the places that they carry for others, where they do."""
+    return {k: t if t.loose is None else t.loose for k, t in keys.items()}
+
+
+def _narrow(shape: Type) -> bool:
+    """Whether another type carries what this one can hold where menus are loosened."""
+    return shape.likely and shape.loose is None
 
 
 def _parts(kind: Kind | None, shape: Type, boxes: Boxes, *, tall: bool) -> tuple[str, ...]:
@@ -155,7 +170,11 @@ def _racks(site: Site, context: GearContext) -> Made:
         tag = "boxes" if kind is None else f"{shape.watts}W-{kind.height:g}U-{kind.cooling.replace(' ', '_')}"
         key = f"rack {site.name} {tag} {_tag(shape)}"
         parts = _parts(kind, shape, boxes, tall=True)
-        options.append(GearOption(key, "rack", "rack", site.name, site.name, most, monthly=monthly, parts=parts))
+        options.append(
+            GearOption(
+                key, "rack", "rack", site.name, site.name, most, monthly=monthly, parts=parts, narrow=_narrow(shape)
+            )
+        )
         every[key] = shape
         return key
 
@@ -163,7 +182,7 @@ def _racks(site: Site, context: GearContext) -> Made:
         limit = rack_limit_w(site, cooling, catalog)
         types = types_of(some, boxes, limit, float(site.racks.units), few=few)
         most = sum(sum(k.pools.values()) for k in some)
-        keys = {add(Kind(0, height, cooling, {}), t, math.ceil(most / t.nodes)): t for t in types}
+        keys = {add(Kind(0, height, cooling, {}), t, math.ceil(most / _fewest(t))): t for t in types}
         rules += _standing_rows(some, keys, field)
     limit = max(rack_limit_w(site, c, catalog) for c in COOLED_BY)
     for shape in box_types(boxes, float(site.racks.units), limit, few=few):
@@ -175,6 +194,11 @@ def _racks(site: Site, context: GearContext) -> Made:
     return options, rules
 
 
+def _fewest(shape: Type) -> int:
+    """The fewest nodes in a rack that it is, or carries."""
+    return shape.nodes if shape.loose is None else min(shape.nodes, shape.loose.fewest)
+
+
 def _rack_price(site: Site, problem: Problem, catalog: Catalog) -> float:
     assert site.racks is not None
     return 0.0 if site.racks.price is None else money_in(site.racks.price, fx_rates(catalog, problem.currency))
@@ -183,7 +207,10 @@ def _rack_price(site: Site, problem: Problem, catalog: Catalog) -> float:
 def _most_boxes(shape: Type, boxes: Boxes, options: Iterable[GearOption]) -> int:
     """The most racks of a type without nodes that boxes could ever ask for."""
     switches = sum(boxes.small[o.key] * o.max_count for o in options if o.key in boxes.small)
-    asked = [(switches, shape.slots), *((m.most, n) for m, n in zip(boxes.models, shape.boxes, strict=False))]
+    wide = [] if shape.loose is None else [shape.loose]
+    asked = [(switches, shape.slots), *((switches, x.slots) for x in wide)]
+    for places in (shape.boxes, *(x.boxes for x in wide)):
+        asked += [(m.most, n) for m, n in zip(boxes.models, places, strict=False)]
     return max(math.ceil(most / n) for most, n in asked if n) + 1
 
 
@@ -236,6 +263,7 @@ def _circuits(site: Site, context: GearContext) -> Made:
                     working // shape.takes,
                     per_unit=float(shape.takes),
                     parts=_parts(kind, shape, boxes, tall=False),
+                    narrow=_narrow(shape),
                 )
             )
             every[key] = shape
