@@ -26,6 +26,8 @@ from solver.candidates.terms import assumption
 from solver.features.racks import circuit_w, default_phases, usable_w
 
 RULE = "racks"
+SCALE = 100
+"""Hundredths of units and watts, in which rooms are summed."""
 
 
 def rack_gear(context: GearContext) -> Made:
@@ -124,6 +126,24 @@ def _box_rows(boxes: Boxes, keys: dict[str, Type]) -> list[GearRule]:
     return rules
 
 
+Room = tuple[float, float]
+"""Height [U] and watts that a rack or circuit leaves for boxes."""
+
+
+def _room_rows(boxes: Boxes, rooms: dict[str, Room], keys: dict[str, Type]) -> list[GearRule]:
+    """Where menus are loosened: boxes together are no higher and draw no more than what all racks leave for them."""
+    if not any(t.likely for t in keys.values()):
+        return []
+    kinds = [(boxes.small, boxes.height, boxes.watts), *((m.boxes, m.height, m.watts) for m in boxes.models)]
+    rules = []
+    for n in (0, 1):
+        taken = {k: pieces * math.floor(SCALE * each[n] + 1e-6) for some, *each in kinds for k, pieces in some.items()}
+        wide = {k: rooms[k] if t.loose is None else (t.loose.height, t.loose.watts) for k, t in keys.items()}
+        left = {k: -math.ceil(SCALE * room[n] - 1e-6) for k, room in wide.items()}
+        rules.append(GearRule(RULE, "", None, 0, loose=taken | left))
+    return rules
+
+
 def _loose(keys: dict[str, Type]) -> dict[str, Type | Loose]:
     """Types with the places that they carry for others, where they do."""
     return {k: t if t.loose is None else t.loose for k, t in keys.items()}
@@ -164,9 +184,11 @@ def _racks(site: Site, context: GearContext) -> Made:
     options: list[GearOption] = []
     rules: list[GearRule] = []
     every: dict[str, Type] = {}
+    rooms: dict[str, Room] = {}
+    units = float(site.racks.units)
     few = site.racks.count is not None and site.racks.count <= FEW
 
-    def add(kind: Kind | None, shape: Type, most: int) -> str:
+    def add(kind: Kind | None, shape: Type, most: int, limit: float) -> str:
         tag = "boxes" if kind is None else f"{shape.watts}W-{kind.height:g}U-{kind.cooling.replace(' ', '_')}"
         key = f"rack {site.name} {tag} {_tag(shape)}"
         parts = _parts(kind, shape, boxes, tall=True)
@@ -176,18 +198,22 @@ def _racks(site: Site, context: GearContext) -> Made:
             )
         )
         every[key] = shape
+        rooms[key] = (
+            max(0.0, units - shape.nodes * (0.0 if kind is None else kind.height)),
+            limit - shape.nodes * shape.watts,
+        )
         return key
 
     for (height, cooling), some in _grouped(kinds):
         limit = rack_limit_w(site, cooling, catalog)
-        types = types_of(some, boxes, limit, float(site.racks.units), few=few)
+        types = types_of(some, boxes, limit, units, few=few)
         most = sum(sum(k.pools.values()) for k in some)
-        keys = {add(Kind(0, height, cooling, {}), t, math.ceil(most / _fewest(t))): t for t in types}
+        keys = {add(Kind(0, height, cooling, {}), t, math.ceil(most / _fewest(t)), limit): t for t in types}
         rules += _standing_rows(some, keys, field)
     limit = max(rack_limit_w(site, c, catalog) for c in COOLED_BY)
-    for shape in box_types(boxes, float(site.racks.units), limit, few=few):
-        add(None, shape, _most_boxes(shape, boxes, context.options))
-    rules += _box_rows(boxes, every)
+    for shape in box_types(boxes, units, limit, few=few):
+        add(None, shape, _most_boxes(shape, boxes, context.options), limit)
+    rules += _box_rows(boxes, every) + _room_rows(boxes, rooms, every)
     if site.racks.count is not None:
         used = dict.fromkeys(every, 1)
         rules.append(GearRule(RULE, field, None, site.racks.count, gear=used))
@@ -239,6 +265,7 @@ def _circuits(site: Site, context: GearContext) -> Made:
     field = f"sites.{site.name}.circuits"
     options: list[GearOption] = []
     every: dict[str, Type] = {}
+    rooms: dict[str, Room] = {}
     rules: list[GearRule] = []
     for n, circuit in enumerate(site.circuits):
         watts = circuit_watts(circuit)
@@ -267,6 +294,8 @@ def _circuits(site: Site, context: GearContext) -> Made:
                 )
             )
             every[key] = shape
+            rooms[key] = 10.0**6 * shape.takes, shape.takes * watts - shape.nodes * shape.watts
             used[key] = shape.takes
         rules.append(GearRule(RULE, field, None, working, gear=used))
-    return options, rules + _standing_rows(kinds, every, field) + _box_rows(boxes, every)
+    rules += _standing_rows(kinds, every, field) + _box_rows(boxes, every) + _room_rows(boxes, rooms, every)
+    return options, rules

@@ -13,7 +13,8 @@ Menus of more than `MOST_IN_MENU` types (many kinds of nodes beside storage boxe
 no more room than n of the lightest kind, so it has no more slots, and no more places for each model by itself, than fit in that; and
 its nodes draw no more than the largest of which n fit. A type of at least n nodes of at least those watts, with those slots and
 places, is therefore as good for it; and as every rack counts with the nodes that it holds, racks of n are no more than all nodes
-together / n. Likewise one type without nodes, with all that an empty rack takes of each. So the problem in which carriers have
+together / n. Likewise one type without nodes, with all that an empty rack takes of each. And all boxes together are no higher and
+draw no more than all racks leave beside their nodes. So the problem in which carriers have
 their loose places (`solver.loosened`) has a plan for every plan of the whole menu, with the same nodes, gear and cost: its bound
 holds for the whole menu, and a plan of likely types that meets it is the best of all.
 """
@@ -120,11 +121,16 @@ Filling = tuple[tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class Loose:
-    """At least the places of every type that was left out for another: `fewest` nodes in one of these, slots, boxes by model."""
+    """At least the places of every type that was left out for another: `fewest` nodes in one of these, slots, boxes by model.
+
+    `height` [U] and `watts` are what all boxes together have in one of them.
+    """
 
     fewest: int
     slots: int
     boxes: tuple[int, ...]
+    height: float
+    watts: float
 
 
 @dataclass(frozen=True)
@@ -250,12 +256,14 @@ def _carrying(
 
 def _most_beside(boxes: Boxes, nodes: int, height: float, watts: float) -> Loose:
     """The most slots, and the most places for each model by itself, in so much height and so many watts."""
-    return Loose(nodes, boxes.slots(height, watts), tuple(m.fit(height, watts) for m in boxes.models))
+    fit = tuple(m.fit(height, watts) for m in boxes.models)
+    return Loose(nodes, boxes.slots(height, watts), fit, height, watts)
 
 
 def _together(some: Sequence[Loose]) -> Loose:
     boxes = tuple(max(n) for n in zip(*(x.boxes for x in some), strict=True))
-    return Loose(min(x.fewest for x in some), max(x.slots for x in some), boxes)
+    room = max(x.height for x in some), max(x.watts for x in some)
+    return Loose(min(x.fewest for x in some), max(x.slots for x in some), boxes, *room)
 
 
 def _changes(filled: Callable[[int], list[Filling]], count: int) -> Iterator[tuple[int, list[Filling]]]:
