@@ -199,6 +199,30 @@ def test_no_network_that_is_left_out_makes_a_better_plan_of_more_problems(seed: 
     held(*drawn(seed))
 
 
+def test_a_part_of_a_price_that_is_not_sure_enough_takes_the_place_of_none_that_is() -> None:
+    """The cheaper CPU may not be bought: machines with the other one are."""
+    cat = parts(random.Random(1), networks=["25GbE", "InfiniBand-HDR"], factors=(1.0,))
+    sure = {c: pl.lit("listed") for c in ("confidence", "price_confidence")}
+
+    def listed(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(**{c: x for c, x in sure.items() if c in frame.columns})
+
+    tables = ("servers", "accelerators", "ram", "storage", "network")
+    cpus = cat.cpus.with_columns(
+        confidence=pl.when(pl.col("cpu") == "EPYC-9354").then(pl.lit("recalled")).otherwise(pl.lit("listed"))
+    )
+    cat = replace(cat, cpus=cpus, **{t: listed(getattr(cat, t)) for t in tables})
+    policy = {"billing": ["purchase"], "min_confidence": "listed"}
+    found = build_candidates(problem(None, policy=policy).problem, cat, Path())
+    built = found.pools.filter(pl.col("kind") == "server", ~pl.col("complete"))
+    assert built.height > 0
+    assert built["parts"].list.join(" ").str.contains("EPYC-9454").all()
+    none = replace(cat, cpus=cat.cpus.with_columns(confidence=pl.lit("recalled")))
+    refused = build_candidates(problem(None, policy=policy).problem, none, Path())
+    assert refused.pools.is_empty()
+    assert refused.dropped["reason"].str.contains("policy.min_confidence", literal=True).any()
+
+
 # --- which networks go, by itself --------------------------------------------------------------------------------------
 
 
