@@ -47,6 +47,7 @@ def scaled_gear(r: dict[str, Any], sites: list[str], stages: Sequence[Stage]) ->
         carbon=grams(r["held_carbon"]),
         it_w=watts(r["it_w"]),
         facility_w=watts(r["facility_w"]),
+        narrow=bool(r["narrow"]),
         instalment=cents_down(r["held_instalment"]),
         paid_off=next((n for n, s in enumerate(stages) if s.start >= r["instalment_months"] - 1e-9), None),
     )
@@ -81,6 +82,7 @@ def scaled_rows(rule: GearRule, names: Names) -> list[Row]:
         chosen=known(rule.options, names.option),
         used=known(rule.used, names.pool),
         gear=known(rule.gear, names.gear),
+        loose=known(rule.loose, names.gear),
         served=known(rule.served, names.wish),
         replicas=known(rule.replicas, names.replica),
     )

@@ -143,7 +143,7 @@ class Gear:
     """Something held beside nodes, as an integer number of it: switches, storage, racks, circuits, fees, choices.
 
     Held over the whole horizon; money and watts are those of one unit. A choice that costs nothing is a gear too. Of
-    `monthly`, `instalment` ends before stage `paid_off`.
+    `monthly`, `instalment` ends before stage `paid_off`. What is `narrow` is left out where rows are loose.
     """
 
     key: str
@@ -159,6 +159,7 @@ class Gear:
     facility_w: int
     instalment: int = 0
     paid_off: int | None = None
+    narrow: bool = False
 
     def in_month(self, stage: int) -> int:
         """What a month of a stage pays [cents]."""
@@ -174,7 +175,7 @@ class Row:
     """low <= sum of terms <= high, over nodes C[c] and E[e,p], x[q], used[o], gear G[g] and, in one period, R[k,p].
 
     `rule` is the constraint that it belongs to. `field` is the limit of the problem that it states, and is empty where the
-    row says how things are (ports of a switch), not what is wanted.
+    row says how things are (ports of a switch), not what is wanted. `loose` is there instead of `gear` in `solver.loosened`.
     """
 
     rule: str
@@ -189,6 +190,7 @@ class Row:
     served: Terms = ()
     period: int = 0
     hourly: tuple[tuple[int, int, int], ...] = ()  # hourly way, period, coefficient
+    loose: Terms = ()
 
 
 @dataclass(frozen=True, slots=True)

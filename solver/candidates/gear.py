@@ -60,6 +60,8 @@ class GearOption:
         Boxes in one unit that stand in a rack, and the height of each [U]; 0 where nothing does.
     rack_w : float, optional
         Nameplate of one such box with what stands in it under keys of its own (drives); None: that of one unit [W].
+    narrow : bool
+        A rack or circuit that others of a menu stand in for where its rows are `loose`.
     as_of, confidence, source : str, optional
         Of the price.
     """
@@ -82,6 +84,7 @@ class GearOption:
     pieces: int = 1
     rack_units: float = 0.0
     rack_w: float | None = None
+    narrow: bool = False
     as_of: str | None = None
     confidence: str | None = None
     source: str | None = None
@@ -95,6 +98,7 @@ class GearRule:
     `field` is the limit of the problem that the rule states, or empty. A rule over replicas holds in every period. One of a
     `stage` counts the nodes that are there in it, and holds in its periods; others count all nodes, whenever they come. `ways`
     are single ways to hold nodes, by candidate row of the capacity and number of the period (of no consequence for commitments).
+    `loose` has the place of `gear` where what was cut off a menu counts as well (`solver.loosened`); empty: nothing was.
     """
 
     rule: str  # fabric | storage | racks | charges | operations | sales | fleet
@@ -109,6 +113,7 @@ class GearRule:
     gear: dict[str, int] = dataclasses.field(default_factory=dict)
     served: dict[str, int] = dataclasses.field(default_factory=dict)
     ways: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
+    loose: dict[str, int] = dataclasses.field(default_factory=dict)
     stage: int | None = None
 
 
@@ -203,6 +208,7 @@ GEAR_TYPES: dict[str, Any] = {
     "pieces": pl.Int64,
     "rack_units": pl.Float64,
     "rack_w": pl.Float64,
+    "narrow": pl.Boolean,
     "as_of": pl.String,
     "confidence": pl.String,
     "source": pl.String,

@@ -103,7 +103,8 @@ def _on_networks(
 ) -> list[dict[str, object]]:
     """Levels of work that spans no nodes once more on every network that could make the cheaper plan.
 
-    Not on the one whose NIC is cheapest and draws least of all that are fast enough: there the level itself has it.
+    Not on the one whose NIC is cheapest, draws least and is the slowest of all that are fast enough: it goes into every host that
+    another goes into, for no more, so the level itself has it wherever it could be of use.
     """
     needs = [float(str(r["nic_gbps"])) for r in plain]
     choices = plain_networks(problem, catalog, needs, spanned, there)
@@ -111,7 +112,8 @@ def _on_networks(
     out = []
     for row, gbps in zip(plain, needs, strict=True):
         able = nics.filter(pl.col("gbps_per_port") >= gbps).sort("nic_price_usd", "nic_power_w", "network")
-        had = able.head(1).filter(pl.col("nic_power_w") <= able["nic_power_w"].min())["network"]
+        least = [pl.col(c) <= able[c].min() for c in ("nic_power_w", "gbps_per_port")]
+        had = able.head(1).filter(*least)["network"]
         for network in choices.filter(pl.col("gbps_per_port") >= gbps)["network"]:
             if network not in had.to_list():
                 head, dash, data = str(row["level"]).partition("-data")

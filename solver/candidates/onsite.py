@@ -194,7 +194,27 @@ def _allowed_parts(problem: Problem, catalog: Catalog) -> tuple[Parts, pl.DataFr
     kept, barred = split_by_reason(pairs, limit_reasons(problem, catalog), "item")
     fits = kept.group_by("server", maintain_order=True).agg(fits=pl.col("accelerator").str.join(";"))
     servers = parts.servers.drop("fits").join(fits, on="server", how="inner", maintain_order="left")
-    return replace(parts, servers=servers.select(parts.servers.columns)), barred
+    least = problem.policy.min_confidence
+    return (
+        replace(
+            parts,
+            servers=servers.select(parts.servers.columns),
+            cpus=_sure(parts.cpus, ["family"], least),
+            ram=_sure(parts.ram, ["type"], least),
+            storage=_sure(parts.storage, ["class", "location"], least, "price_usd_per_tb"),
+        ),
+        barred,
+    )
+
+
+def _sure(parts: pl.DataFrame, group: list[str], least: str, price: str = "price_usd") -> pl.DataFrame:
+    """Parts without those prices that are less sure than asked for, where others of their group are as sure.
+
+    Of parts that do the same only the cheapest are built in: one that may not be bought must not take the place of one that may.
+    Where no part of a group may be bought all prices stay, so that what is built of them is dropped for what is the matter with it.
+    """
+    sure = trusted("confidence", least)
+    return parts.with_columns(pl.when(sure | ~sure.any().over(group)).then(price).alias(price))
 
 
 def _alike(problem: Problem) -> list[str]:

@@ -1,10 +1,18 @@
 """Networks for work that spans no nodes: which of them could make the cheapest plan, NICs, switches and cables together.
 
-Nodes without work across them hang on switches that lead to the site's own network: as many as the ports fill. So all nodes of
-one such network may be moved to another whose NIC, cable and switches are no worse in anything (`unbeaten_networks`), and
-the plan is as good: their switches may be fewer together, never more. That holds for the network as a whole, nodes of all
-levels on it included, since they share its switches; and only for networks on which nothing spans nodes, whose ports need no
-more than being filled.
+Networks on which work may span nodes all stay: their switches may be there for that work, and what plain nodes save by sharing
+them is a whole switch of another network; or they draw less, where watts are short. No price says that this cannot pay.
+
+Of the others, on which nothing spans nodes, one goes where another that stays is no worse in anything (`unbeaten_networks`):
+it meets every need that the first meets, is no faster, and NIC, cable and as many switches as have the ports of one of the
+first cost no more and draw no more. Proof: nodes without work across them hang on switches that lead to the site's own network,
+as many as the ports fill. Let a plan have n ports on the first network, with r to a switch, and m on the second, with q. Move
+all nodes of the first, of all levels, to the second, with the same hosts: a NIC that is no faster takes no more lanes and no faster
+slot. The plan pays ceil(n / r) switches less, and ceil((n + m) / q) <= ceil(n / q) + ceil(m / q) instead of ceil(m / q), that is
+at most ceil(n / q) <= ceil(r / q) ceil(n / r) more, which cost and draw no more; so it is as good. Where racks or circuits are
+counted q >= r is asked for, so that switches are no more in number, either. Whoever stands in for another that stands in for a
+third stands in for it, and of two that stand in for each other the first by name stays: all that go have one that stays.
+Networks of systems sold whole stay, since these cannot be moved.
 """
 
 from __future__ import annotations
@@ -35,8 +43,7 @@ def plain_networks(
     needs_gbps
         Least speed of a NIC, of every level of such work [Gb/s].
     spanned
-        Networks that work across nodes may stand on. They are choices where no other network is as cheap in everything: that an
-        InfiniBand switch draws a few watts less is no reason to build plain nodes for it.
+        Networks that work across nodes may stand on.
     there
         Networks whose switches may be there in any case: those of systems sold whole.
     """
@@ -44,24 +51,20 @@ def plain_networks(
         trusted("confidence", problem.policy.min_confidence),
         pl.all_horizontal(pl.col(c).is_not_null() for c in ("nic_price_usd", "nic_power_w", "gbps_per_port")),
     ).select("network", "gbps_per_port", "rdma", *FIGURES)
-    span = pl.col("network").is_in(sorted(set(spanned)))
-    plain = known.filter(~span)
+    plain = known.filter(~pl.col("network").is_in(sorted(set(spanned))))
     few = any(s.racks is not None or s.circuits for s in problem.sites)
-    best = unbeaten_networks(plain, needs_gbps, plain, one_for_one=few)
-    kept = plain.filter(pl.col("network").is_in([*best["network"], *there]))
-    cheap = unbeaten_networks(known.filter(span), needs_gbps, plain, one_for_one=False, watts=False)
-    return pl.concat([kept, cheap]).select("network", "gbps_per_port").sort("gbps_per_port", "network")
+    best = unbeaten_networks(plain, needs_gbps, one_for_one=few)
+    kept = pl.col("network").is_in(sorted({*best["network"], *there, *spanned}))
+    return known.filter(kept).select("network", "gbps_per_port").sort("gbps_per_port", "network")
 
 
 def unbeaten_networks(
-    some: pl.DataFrame,
+    networks: pl.DataFrame,
     needs_gbps: Sequence[float],
-    others: pl.DataFrame,
     *,
     one_for_one: bool,
-    watts: bool = True,
 ) -> pl.DataFrame:
-    """Networks of `some` that none of `others` may take the place of.
+    """Networks that no other of them may take the place of.
 
     Another one may if it meets every need that the network meets, is no faster (a faster NIC may need more lanes), and its NIC, its
     cable and as many of its switches as have the ports of one cost no more and draw no more. A switch of which something is not
@@ -69,22 +72,20 @@ def unbeaten_networks(
 
     Parameters
     ----------
-    some, others
+    networks
         network, gbps_per_port and `FIGURES`.
     one_for_one
         Count switches as pieces, too: one may only take the place of one.
-    watts
-        False: money alone.
     """
-    pairs = some.join(others.rename({c: f"{c}_b" for c in others.columns}), how="cross").filter(
+    pairs = networks.join(networks.rename({c: f"{c}_b" for c in networks.columns}), how="cross").filter(
         pl.col("network") != pl.col("network_b")
     )
     meets = pl.all_horizontal(
         pl.lit(True), *((pl.col("gbps_per_port") < g) | (pl.col("gbps_per_port_b") >= g) for g in set(needs_gbps))
     )
     pieces = (pl.col("switch_ports") / pl.col("switch_ports_b")).ceil()
-    nic = [("nic_price_usd", pl.lit(1.0))] + [("nic_power_w", pl.lit(1.0))] * watts
-    gear = [("switch_price_usd", pieces), ("cable_price_usd", pl.lit(1.0))] + [("switch_power_w", pieces)] * watts
+    nic = [("nic_price_usd", pl.lit(1.0)), ("nic_power_w", pl.lit(1.0))]
+    gear = [("switch_price_usd", pieces), ("cable_price_usd", pl.lit(1.0)), ("switch_power_w", pieces)]
 
     def no_worse(figures: Iterable[tuple[str, pl.Expr]]) -> pl.Expr:
         return pl.all_horizontal((pl.col(f"{c}_b") * n <= pl.col(c)).fill_null(False) for c, n in figures)
@@ -98,4 +99,4 @@ def unbeaten_networks(
     beaten = stands_in.join(back, on=["network", "network_b"], how="left").filter(
         pl.col("mutual").is_null() | (pl.col("network_b") < pl.col("network"))
     )
-    return some.join(beaten.select("network").unique(), on="network", how="anti", maintain_order="left")
+    return networks.join(beaten.select("network").unique(), on="network", how="anti", maintain_order="left")

@@ -20,12 +20,14 @@ from problems.rooms import Circuit
 from problems.schema import Problem, Site
 from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, GearOption, GearRule, Made
-from solver.candidates.rack_menu import FEW, MOST_MODELS, Boxes, Kind, Model, Type, box_types, bundles, types_of
+from solver.candidates.rack_menu import FEW, MOST_MODELS, Boxes, Kind, Loose, Model, Type, box_types, bundles, types_of
 from solver.candidates.rooms import COOLED_BY
 from solver.candidates.terms import assumption
 from solver.features.racks import circuit_w, default_phases, usable_w
 
 RULE = "racks"
+SCALE = 100
+"""Hundredths of units and watts, in which rooms are summed."""
 
 
 def rack_gear(context: GearContext) -> Made:
@@ -111,12 +113,45 @@ def _standing_rows(kinds: Sequence[Kind], keys: dict[str, Type], limit: str) -> 
 def _box_rows(boxes: Boxes, keys: dict[str, Type]) -> list[GearRule]:
     """Every switch has its slot, every storage box a place of its model."""
     rules = []
+    cut = any(t.likely for t in keys.values())
+
+    def row(ours: dict[str, int], places: dict[str, int], loose: dict[str, int]) -> None:
+        gear, wide = ({k: -n for k, n in some.items() if n} for some in (places, loose))
+        rules.append(GearRule(RULE, "", None, 0, gear=ours | gear, loose=ours | wide if cut else {}))
+
     if boxes.small:
-        rules.append(GearRule(RULE, "", None, 0, gear=boxes.small | {k: -t.slots for k, t in keys.items() if t.slots}))
+        row(boxes.small, *({k: t.slots for k, t in some.items()} for some in (keys, _loose(keys))))
     for n, model in enumerate(boxes.models):
-        places = {k: -t.boxes[n] for k, t in keys.items() if t.boxes and t.boxes[n]}
-        rules.append(GearRule(RULE, "", None, 0, gear=model.boxes | places))
+        row(model.boxes, *({k: t.boxes[n] for k, t in some.items() if t.boxes} for some in (keys, _loose(keys))))
     return rules
+
+
+Room = tuple[float, float]
+"""Height [U] and watts that a rack or circuit leaves for boxes."""
+
+
+def _room_rows(boxes: Boxes, rooms: dict[str, Room], keys: dict[str, Type]) -> list[GearRule]:
+    """Where menus are loosened: boxes together are no higher and draw no more than what all racks leave for them."""
+    if not any(t.likely for t in keys.values()):
+        return []
+    kinds = [(boxes.small, boxes.height, boxes.watts), *((m.boxes, m.height, m.watts) for m in boxes.models)]
+    rules = []
+    for n in (0, 1):
+        taken = {k: pieces * math.floor(SCALE * each[n] + 1e-6) for some, *each in kinds for k, pieces in some.items()}
+        wide = {k: rooms[k] if t.loose is None else (t.loose.height, t.loose.watts) for k, t in keys.items()}
+        left = {k: -math.ceil(SCALE * room[n] - 1e-6) for k, room in wide.items()}
+        rules.append(GearRule(RULE, "", None, 0, loose=taken | left))
+    return rules
+
+
+def _loose(keys: dict[str, Type]) -> dict[str, Type | Loose]:
+    """Types with the places that they carry for others, where they do."""
+    return {k: t if t.loose is None else t.loose for k, t in keys.items()}
+
+
+def _narrow(shape: Type) -> bool:
+    """Whether another type carries what this one can hold where menus are loosened."""
+    return shape.likely and shape.loose is None
 
 
 def _parts(kind: Kind | None, shape: Type, boxes: Boxes, *, tall: bool) -> tuple[str, ...]:
@@ -149,30 +184,45 @@ def _racks(site: Site, context: GearContext) -> Made:
     options: list[GearOption] = []
     rules: list[GearRule] = []
     every: dict[str, Type] = {}
+    rooms: dict[str, Room] = {}
+    units = float(site.racks.units)
     few = site.racks.count is not None and site.racks.count <= FEW
 
-    def add(kind: Kind | None, shape: Type, most: int) -> str:
+    def add(kind: Kind | None, shape: Type, most: int, limit: float) -> str:
         tag = "boxes" if kind is None else f"{shape.watts}W-{kind.height:g}U-{kind.cooling.replace(' ', '_')}"
         key = f"rack {site.name} {tag} {_tag(shape)}"
         parts = _parts(kind, shape, boxes, tall=True)
-        options.append(GearOption(key, "rack", "rack", site.name, site.name, most, monthly=monthly, parts=parts))
+        options.append(
+            GearOption(
+                key, "rack", "rack", site.name, site.name, most, monthly=monthly, parts=parts, narrow=_narrow(shape)
+            )
+        )
         every[key] = shape
+        rooms[key] = (
+            max(0.0, units - shape.nodes * (0.0 if kind is None else kind.height)),
+            limit - shape.nodes * shape.watts,
+        )
         return key
 
     for (height, cooling), some in _grouped(kinds):
         limit = rack_limit_w(site, cooling, catalog)
-        types = types_of(some, boxes, limit, float(site.racks.units), few=few)
+        types = types_of(some, boxes, limit, units, few=few)
         most = sum(sum(k.pools.values()) for k in some)
-        keys = {add(Kind(0, height, cooling, {}), t, math.ceil(most / t.nodes)): t for t in types}
+        keys = {add(Kind(0, height, cooling, {}), t, math.ceil(most / _fewest(t)), limit): t for t in types}
         rules += _standing_rows(some, keys, field)
     limit = max(rack_limit_w(site, c, catalog) for c in COOLED_BY)
-    for shape in box_types(boxes, float(site.racks.units), limit, few=few):
-        add(None, shape, _most_boxes(shape, boxes, context.options))
-    rules += _box_rows(boxes, every)
+    for shape in box_types(boxes, units, limit, few=few):
+        add(None, shape, _most_boxes(shape, boxes, context.options), limit)
+    rules += _box_rows(boxes, every) + _room_rows(boxes, rooms, every)
     if site.racks.count is not None:
         used = dict.fromkeys(every, 1)
         rules.append(GearRule(RULE, field, None, site.racks.count, gear=used))
     return options, rules
+
+
+def _fewest(shape: Type) -> int:
+    """The fewest nodes in a rack that it is, or carries."""
+    return shape.nodes if shape.loose is None else min(shape.nodes, shape.loose.fewest)
 
 
 def _rack_price(site: Site, problem: Problem, catalog: Catalog) -> float:
@@ -183,7 +233,10 @@ def _rack_price(site: Site, problem: Problem, catalog: Catalog) -> float:
 def _most_boxes(shape: Type, boxes: Boxes, options: Iterable[GearOption]) -> int:
     """The most racks of a type without nodes that boxes could ever ask for."""
     switches = sum(boxes.small[o.key] * o.max_count for o in options if o.key in boxes.small)
-    asked = [(switches, shape.slots), *((m.most, n) for m, n in zip(boxes.models, shape.boxes, strict=False))]
+    wide = [] if shape.loose is None else [shape.loose]
+    asked = [(switches, shape.slots), *((switches, x.slots) for x in wide)]
+    for places in (shape.boxes, *(x.boxes for x in wide)):
+        asked += [(m.most, n) for m, n in zip(boxes.models, places, strict=False)]
     return max(math.ceil(most / n) for most, n in asked if n) + 1
 
 
@@ -212,6 +265,7 @@ def _circuits(site: Site, context: GearContext) -> Made:
     field = f"sites.{site.name}.circuits"
     options: list[GearOption] = []
     every: dict[str, Type] = {}
+    rooms: dict[str, Room] = {}
     rules: list[GearRule] = []
     for n, circuit in enumerate(site.circuits):
         watts = circuit_watts(circuit)
@@ -236,9 +290,12 @@ def _circuits(site: Site, context: GearContext) -> Made:
                     working // shape.takes,
                     per_unit=float(shape.takes),
                     parts=_parts(kind, shape, boxes, tall=False),
+                    narrow=_narrow(shape),
                 )
             )
             every[key] = shape
+            rooms[key] = 10.0**6 * shape.takes, shape.takes * watts - shape.nodes * shape.watts
             used[key] = shape.takes
         rules.append(GearRule(RULE, field, None, working, gear=used))
-    return options, rules + _standing_rows(kinds, every, field) + _box_rows(boxes, every)
+    rules += _standing_rows(kinds, every, field) + _box_rows(boxes, every) + _room_rows(boxes, rooms, every)
+    return options, rules

@@ -6,15 +6,24 @@ of boxes of each model. For let a plan have some nodes that went, with types of 
 may be swapped for one that stayed of the same height and cooling and no more watts. In a rack with n nodes, w the watts of the
 largest once they are swapped: n nodes of w leave no less room than the type did that the rack had, whose watts were no less; so
 the whole menu of what is left has a type with n nodes of w and the same boxes and slots, or one that covers it. The racks are
-as many, and cost as much. Menus of more than `MOST_IN_MENU` types (many kinds of nodes beside storage boxes of several models)
-are cut down to likely ones (`_likely_types`): plans stay right, but one with a rack fewer may be missed.
+as many, and cost as much.
+
+Menus of more than `MOST_IN_MENU` types (many kinds of nodes beside storage boxes of several models) are cut down to likely ones
+(`_likely_types`), of which some carry what was left out: their `loose` places. Let a rack of a plan hold n nodes, n > 0. It leaves
+no more room than n of the lightest kind, so it has no more slots, and no more places for each model by itself, than fit in that; and
+its nodes draw no more than the largest of which n fit. A type of at least n nodes of at least those watts, with those slots and
+places, is therefore as good for it; and as every rack counts with the nodes that it holds, racks of n are no more than all nodes
+together / n. Likewise one type without nodes, with all that an empty rack takes of each. And all boxes together are no higher and
+draw no more than all racks leave beside their nodes. So the problem in which carriers have
+their loose places (`solver.loosened`) has a plan for every plan of the whole menu, with the same nodes, gear and cost: its bound
+holds for the whole menu, and a plan of likely types that meets it is the best of all.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solver.features.racks import units_within
 
@@ -111,14 +120,33 @@ Filling = tuple[tuple[int, ...], int]
 
 
 @dataclass(frozen=True)
+class Loose:
+    """At least the places of every type that was left out for another: `fewest` nodes in one of these, slots, boxes by model.
+
+    `height` [U] and `watts` are what all boxes together have in one of them.
+    """
+
+    fewest: int
+    slots: int
+    boxes: tuple[int, ...]
+    height: float
+    watts: float
+
+
+@dataclass(frozen=True)
 class Type:
-    """One way to use a rack, or `takes` circuits: `nodes` of at most `watts` each, `slots` for switches, storage `boxes` by model."""
+    """One way to use a rack, or `takes` circuits: `nodes` of at most `watts` each, `slots` for switches, storage `boxes` by model.
+
+    `likely`: one of a menu that was cut down; `loose`: what it carries of those that were left out, where it does.
+    """
 
     nodes: int
     watts: int
     slots: int
     takes: int = 1
     boxes: tuple[int, ...] = ()
+    likely: bool = False
+    loose: Loose | None = None
 
     def covers(self, other: Type) -> bool:
         """Whether it has all places that another has."""
@@ -135,7 +163,9 @@ class Type:
 def types_of(kinds: Sequence[Kind], boxes: Boxes, watts: float, height: float | None, *, few: bool) -> list[Type]:
     """Useful types of one rack or circuit for these kinds, the largest first; `height` None: only watts count."""
     whole = _whole_menu(kinds, boxes, watts, height)
-    return _likely_types(kinds, boxes, watts, height, few=few) if whole is None else whole
+    if whole is not None:
+        return whole
+    return _carrying(_likely_types(kinds, boxes, watts, height, few=few), kinds, boxes, watts, height)
 
 
 def _fit(kind: Kind, watts: float, height: float | None) -> int:
@@ -205,6 +235,37 @@ def _likely_types(kinds: Sequence[Kind], boxes: Boxes, watts: float, height: flo
     return _useful(found)
 
 
+def _carrying(
+    likely: list[Type], kinds: Sequence[Kind], boxes: Boxes, watts: float, height: float | None
+) -> list[Type]:
+    """Likely types with what they carry of the rest; for a number of nodes that none could carry, one more."""
+    menu = [replace(t, likely=True) for t in likely]
+    carried: dict[int, list[Loose]] = {}
+    for nodes in range(_most_nodes(kinds, watts, height), 0, -1):
+        fitting = [k for k in kinds if _fit(k, watts, height) >= nodes]
+        left, heaviest = _height_left(kinds, nodes, height), fitting[0].watts
+        able = [at for at, t in enumerate(menu) if t.nodes >= nodes and t.watts >= heaviest]
+        if not able:
+            slots = boxes.slots(left, watts - nodes * heaviest)
+            menu.append(Type(nodes, heaviest, slots, 1, (0,) * len(boxes.models), likely=True))
+            able = [len(menu) - 1]
+        at = min(able, key=lambda n: (menu[n].nodes, n))
+        carried.setdefault(at, []).append(_most_beside(boxes, nodes, left, watts - nodes * fitting[-1].watts))
+    return [replace(t, loose=_together(carried[at])) if at in carried else t for at, t in enumerate(menu)]
+
+
+def _most_beside(boxes: Boxes, nodes: int, height: float, watts: float) -> Loose:
+    """The most slots, and the most places for each model by itself, in so much height and so many watts."""
+    fit = tuple(m.fit(height, watts) for m in boxes.models)
+    return Loose(nodes, boxes.slots(height, watts), fit, height, watts)
+
+
+def _together(some: Sequence[Loose]) -> Loose:
+    boxes = tuple(max(n) for n in zip(*(x.boxes for x in some), strict=True))
+    room = max(x.height for x in some), max(x.watts for x in some)
+    return Loose(min(x.fewest for x in some), max(x.slots for x in some), boxes, *room)
+
+
 def _changes(filled: Callable[[int], list[Filling]], count: int) -> Iterator[tuple[int, list[Filling]]]:
     """The first of `count` nodes, and every one that leaves other room than the one before; room only grows along them."""
 
@@ -247,7 +308,8 @@ def box_types(boxes: Boxes, height: float, watts: float, *, few: bool) -> list[T
         if len(useful) <= MOST_IN_MENU:
             return useful
     made = [Type(0, 0, slots, 1, counts) for counts, slots in boxes.fillings(height, watts, few=few)]
-    return [t for t in _useful(made) if t.slots or any(t.boxes)]
+    likely = [replace(t, likely=True) for t in _useful(made) if t.slots or any(t.boxes)]
+    return [replace(t, loose=_most_beside(boxes, 0, height, watts)) if n == 0 else t for n, t in enumerate(likely)]
 
 
 def bundles(kinds: Sequence[Kind], boxes: Boxes, watts: float) -> list[Type]:

@@ -91,7 +91,8 @@ def test_local_drives_hold_the_data_set_with_a_fifth_left_free() -> None:
 
 def test_data_sets_of_two_sizes_have_two_levels() -> None:
     two = problem({**TUNE, "dataset": "40TB"}, {**TUNE, "name": "other", "dataset": "80TB"})
-    found = {n for n in names(two) if "training" in n}
+    levels = requirement_levels(two.problem, catalog()).filter(pl.col("network").is_null())
+    found = {n for n in levels["level"] if "training" in n}
     assert found == {"training", "training-data", "training-data2"}
     assert {"all", "all-data"} <= names(two)
 

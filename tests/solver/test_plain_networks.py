@@ -22,6 +22,7 @@ from tests.solver.test_reductions_networks import (
     nothing_better,
     optimum,
     parts,
+    placed,
     problem,
     real,
     solved,
@@ -40,12 +41,11 @@ def priced(cat: Catalog, **figures: dict[str, float]) -> Catalog:
 
 
 def on_every_network(loaded: LoadedProblem, cat: Catalog) -> Candidates:
-    """Candidates of every build there is, work that spans no nodes on every network that nothing spans."""
+    """Candidates of every build there is, work that spans no nodes on every network."""
 
-    def all_of_them(problem: Any, catalog: Catalog, needs: Any, spanned: Any, there: Any = ()) -> pl.DataFrame:
-        del problem, needs, there
-        other = ~pl.col("network").is_in(sorted(spanned))
-        return catalog.network.filter(other).select("network", "gbps_per_port")
+    def all_of_them(problem: Any, catalog: Catalog, *_: Any) -> pl.DataFrame:
+        del problem
+        return catalog.network.select("network", "gbps_per_port")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(levels, "plain_networks", all_of_them)
@@ -59,6 +59,12 @@ def held(loaded: LoadedProblem, cat: Catalog) -> int | None:
     whole = reduced(on_every_network(loaded, cat), prune=False)
     assert whole.unserved or nothing_better(whole, cat, known)
     return known
+
+
+def small_modules(cat: Catalog) -> Catalog:
+    """Modules of 16 GiB, too: what a replica across nodes asks for is more than the work inside a node then has."""
+    sizes = pl.col("size_gib").is_in([16.0, 64.0])
+    return replace(cat, ram=real().ram.filter(pl.col("type") == "DDR5", sizes, pl.col("speed_mts") == 4800))
 
 
 RUN: dict[str, Any] = {
@@ -108,6 +114,14 @@ def test_work_with_lesser_needs_may_share_a_faster_switch() -> None:
     held(two_works(), cat)
 
 
+def test_a_level_has_its_cheapest_network_by_itself_only_where_that_fits_every_host() -> None:
+    """A NIC that is cheapest but faster than another may find no lanes beside the cheapest CPU, where the slower one does."""
+    cat = parts(random.Random(1), networks=["25GbE", "100GbE", "InfiniBand-HDR"], factors=(1.0,))
+    assert "serving-25GbE" not in set(requirement_levels(two_works().problem, cat)["level"])
+    fast = priced(cat, nic_price_usd={"100GbE": 100.0}, nic_power_w={"100GbE": 5.0})
+    assert {"serving-100GbE", "serving-25GbE"} <= set(requirement_levels(two_works().problem, fast)["level"])
+
+
 def test_networks_of_systems_sold_whole_are_a_choice_for_what_stands_beside_them() -> None:
     cat = real()
     sold = requirement_levels(two_works().problem, cat, ["100GbE"])["level"]
@@ -115,11 +129,38 @@ def test_networks_of_systems_sold_whole_are_a_choice_for_what_stands_beside_them
     assert not any("100GbE" in n for n in requirement_levels(two_works().problem, cat)["level"])
 
 
+def two_networks() -> Catalog:
+    """One network that is cheap in everything, and one that work across nodes may use."""
+    return small_modules(parts(random.Random(1), networks=["25GbE", "InfiniBand-HDR"], factors=(1.0,)))
+
+
+def test_the_dearer_network_is_bought_where_its_switch_draws_less_than_the_room_has_left() -> None:
+    """Two nodes and a switch of 900 W do not fit; two dearer nodes on a dearer switch of 460 W do."""
+    cat = priced(two_networks(), switch_power_w={"25GbE": 900.0})
+    assert networks(solved(two_works(4500), cat), "chat") == {"25GbE"}
+    found = solved(two_works(3600), cat)
+    assert networks(found, "chat") == networks(found, "tune") == {"InfiniBand-HDR"}
+    assert ["serving-InfiniBand-HDR" in p.pool for p in placed(found, "chat")] == [True]
+    held(two_works(3600), cat)
+
+
+def test_a_dearer_port_on_a_switch_that_is_there_is_cheaper_than_a_switch() -> None:
+    """NIC and cable of the network of a run on several nodes cost more, but no second switch is bought for the service."""
+    loaded, cat = problem(None, rate=9.0, tokens="9B"), two_networks()
+    found = solved(loaded, cat)
+    assert [p.nodes > 1 for p in placed(found, "tune")] == [True]
+    assert networks(found, "chat") == networks(found, "tune") == {"InfiniBand-HDR"}
+    assert ["serving-InfiniBand-HDR" in p.pool for p in placed(found, "chat")] == [True]
+    bought = [i for i in found.items if i.billing == "purchase" and (i.gear or "").startswith("fabric switch")]
+    assert [i.quantity for i in bought] == [1]
+    held(loaded, cat)
+
+
 def drawn(seed: int) -> tuple[LoadedProblem, Catalog]:
     """A problem with or without limits, and networks at drawn prices, watts and ports."""
     rng = random.Random(seed)
     some = [*rng.sample(PLAIN, 3), rng.choice(["InfiniBand-HDR", "RoCEv2-200G"])]
-    cat = parts(rng, networks=some, factors=(0.2, 1.0, 3.0))
+    cat = small_modules(parts(rng, networks=some, factors=(0.2, 1.0, 3.0)))
     network = cat.network.with_columns(
         *(
             (pl.col(c) * pl.Series([rng.choice((0.2, 1.0, 3.0)) for _ in range(cat.network.height)]))
@@ -158,6 +199,30 @@ def test_no_network_that_is_left_out_makes_a_better_plan_of_more_problems(seed: 
     held(*drawn(seed))
 
 
+def test_a_part_of_a_price_that_is_not_sure_enough_takes_the_place_of_none_that_is() -> None:
+    """The cheaper CPU may not be bought: machines with the other one are."""
+    cat = parts(random.Random(1), networks=["25GbE", "InfiniBand-HDR"], factors=(1.0,))
+    sure = {c: pl.lit("listed") for c in ("confidence", "price_confidence")}
+
+    def listed(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(**{c: x for c, x in sure.items() if c in frame.columns})
+
+    tables = ("servers", "accelerators", "ram", "storage", "network")
+    cpus = cat.cpus.with_columns(
+        confidence=pl.when(pl.col("cpu") == "EPYC-9354").then(pl.lit("recalled")).otherwise(pl.lit("listed"))
+    )
+    cat = replace(cat, cpus=cpus, **{t: listed(getattr(cat, t)) for t in tables})
+    policy = {"billing": ["purchase"], "min_confidence": "listed"}
+    found = build_candidates(problem(None, policy=policy).problem, cat, Path())
+    built = found.pools.filter(pl.col("kind") == "server", ~pl.col("complete"))
+    assert built.height > 0
+    assert built["parts"].list.join(" ").str.contains("EPYC-9454").all()
+    none = replace(cat, cpus=cat.cpus.with_columns(confidence=pl.lit("recalled")))
+    refused = build_candidates(problem(None, policy=policy).problem, none, Path())
+    assert refused.pools.is_empty()
+    assert refused.dropped["reason"].str.contains("policy.min_confidence", literal=True).any()
+
+
 # --- which networks go, by itself --------------------------------------------------------------------------------------
 
 
@@ -185,7 +250,7 @@ def cost(row: dict[str, Any], nodes: int, usd_per_watt: float) -> float:
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_nodes_stand_on_a_network_that_went_costs_no_less_than_on_one_that_stayed(seed: int) -> None:
     every = network_rows(random.Random(seed), 5)
-    left = unbeaten_networks(every, [0.0, 25.0], every, one_for_one=False)
+    left = unbeaten_networks(every, [0.0, 25.0], one_for_one=False)
     assert 0 < left.height <= every.height
     rows = every.to_dicts()
     kept = [r for r in rows if r["network"] in left["network"].to_list()]
@@ -209,12 +274,12 @@ def test_whatever_nodes_stand_on_a_network_that_went_costs_no_less_than_on_one_t
 def test_one_of_two_that_are_alike_stays_and_what_cannot_be_switched_is_only_for_one_node() -> None:
     row = {"network": "a", "gbps_per_port": 25, **dict.fromkeys(FIGURES, 3), "switch_ports": 48}
     same = pl.DataFrame([row, {**row, "network": "b"}])
-    assert unbeaten_networks(same, [0.0], same, one_for_one=False)["network"].to_list() == ["a"]
+    assert unbeaten_networks(same, [0.0], one_for_one=False)["network"].to_list() == ["a"]
     unknown = pl.DataFrame([row, {**row, "network": "b", "switch_price_usd": None}])
-    assert unbeaten_networks(unknown, [0.0], unknown, one_for_one=False)["network"].to_list() == ["a"]
+    assert unbeaten_networks(unknown, [0.0], one_for_one=False)["network"].to_list() == ["a"]
     cheap = pl.DataFrame([row, {**row, "network": "b", "switch_price_usd": None, "nic_price_usd": 2}])
-    assert unbeaten_networks(cheap, [0.0], cheap, one_for_one=False).height == 2
+    assert unbeaten_networks(cheap, [0.0], one_for_one=False).height == 2
     # Two small switches in place of one take two places.
     small = pl.DataFrame([row, {**row, "network": "b", "switch_ports": 24, "switch_price_usd": 1, "switch_power_w": 1}])
-    assert unbeaten_networks(small, [0.0], small, one_for_one=False)["network"].to_list() == ["b"]
-    assert unbeaten_networks(small, [0.0], small, one_for_one=True).height == 2
+    assert unbeaten_networks(small, [0.0], one_for_one=False)["network"].to_list() == ["b"]
+    assert unbeaten_networks(small, [0.0], one_for_one=True).height == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -126,6 +127,41 @@ def test_a_whole_menu_needs_no_more_racks_than_the_best_way_to_put_things_up(see
             assert found is None or (best is not None and found >= best)
         # Nothing in the menu is more than a rack holds.
         assert all(fits([t.watts] * t.nodes, t.slots, t.boxes, boxes, watts, height, tall) for t in menu)
+
+
+def carried(menu: Sequence[Type]) -> list[Type]:
+    """Types of a menu that was cut down as its loosened rows have them: carriers with what they carry, no others."""
+    return [replace(t, slots=t.loose.slots, boxes=t.loose.boxes) for t in menu if t.loose is not None]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_loosened_menus_need_no_more_racks_than_the_best_way_to_put_things_up(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few types are left of a menu: what they carry is no less than what any rack holds."""
+    rng = random.Random(seed)
+    boxes, watts, height, nodes, slots, stores, tall = drawn(rng)
+    best = fewest_racks(nodes, slots, stores, boxes, watts, height, tall)
+    monkeypatch.setattr(rack_menu, "MOST_LOOKED_AT", -1)
+    every = rack_menu._likely_types
+    monkeypatch.setattr(
+        rack_menu, "_likely_types", lambda *a, **k: rng.sample(found := every(*a, **k), len(found) // 2)
+    )
+    for more in ([], [6, 9, 12]):
+        kinds = [Kind(w, tall, "air", {f"p{w}": max(1, nodes.count(w))}) for w in sorted({*nodes, *more}, reverse=True)]
+        menu = [*types_of(kinds, boxes, watts, height, few=False), *box_types(boxes, height, watts, few=False)]
+        assert all(t.likely for t in menu)
+        found = fewest_of(menu, nodes, slots, stores)
+        loose = fewest_of(carried(menu), nodes, slots, stores)
+        if best is not None:
+            assert loose is not None
+            assert loose <= best
+        assert found is None or (best is not None and found >= best)
+        # A rack of each type counts by the fewest nodes that it carries.
+        most = rack_menu._most_nodes(kinds, watts, height)
+        assert set(range(1, most + 1)) <= {
+            n for t in menu if t.loose is not None and t.nodes for n in range(t.loose.fewest, t.nodes + 1)
+        }
 
 
 def test_one_place_less_is_sometimes_what_saves_a_rack() -> None:

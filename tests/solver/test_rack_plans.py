@@ -14,14 +14,17 @@ import pytest
 
 from catalogs.catalog import Catalog
 from catalogs.load import load_catalog
-from problems.load import load_problem
-from solver.candidates import build_candidates, rack_gear, rack_menu, reduced
-from solver.events import SolveOptions
+from problems.load import LoadedProblem, load_problem
+from solver.candidates import build_candidates, rack_menu, reduced
 from solver.features.racks import Room, nodes_in_room
+from solver.instance import Instance
+from solver.least import least
+from solver.loosened import loosened
 from solver.model import build_model
 from solver.plan import Item, Result
 from solver.scaling import scale
 from solver.search import run
+from solver.search_state import How
 from solver.solve import solve
 from solver.verify import verify
 from tests.oracle.brute import TooLargeError, brute_force
@@ -230,24 +233,59 @@ def test_every_pool_of_a_counted_site_has_a_height() -> None:
 
 
 @pytest.mark.slow
-def test_a_menu_cut_down_costs_the_cluster_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Racks that hold as many boxes and switches beside nodes as without them bound all that real ones can: no better plan."""
-
-    def generous(kinds: Any, boxes: Any, watts: float, height: float | None, *, few: bool) -> list[rack_menu.Type]:
-        del few
-        most = rack_menu._most_nodes(kinds, watts, height)
-        largest = [next(k for k in kinds if rack_menu._fit(k, watts, height) >= n) for n in range(1, most + 1)]
-        return [replace(empty(boxes, watts, height), nodes=n, watts=k.watts) for n, k in enumerate(largest, 1)]
-
-    def empty(boxes: Any, watts: float, height: float | None) -> rack_menu.Type:
-        tall = 1e6 if height is None else height
-        return rack_menu.Type(0, 0, boxes.slots(tall, watts), 1, tuple(m.fit(tall, watts) for m in boxes.models))
-
+def test_a_menu_cut_down_costs_the_cluster_nothing() -> None:
+    """Its menus are too long to be offered whole; the plan is proved to be the best of the whole ones."""
     loaded, cat = load_problem(PROBLEMS / "cluster-32-nodes.yaml"), load_catalog()
-    options = SolveOptions(workers=2, time_limit_s=60, runner_up=False)
     known = json.loads((Path(__file__).parent / "example_optima.json").read_text("utf-8"))["cluster-32-nodes"]
-    monkeypatch.setattr(rack_gear, "types_of", generous)
-    monkeypatch.setattr(rack_gear, "box_types", lambda boxes, height, watts, *, few: [empty(boxes, watts, height)])
-    bound = solve(loaded, cat, options).bound
-    assert bound is not None
-    assert bound >= float(known["objective"]) * (1 - 0.005)
+    small = reduced(build_candidates(loaded.problem, cat, Path()), within_watts=True)
+    inst = scale(small, cat).instance
+    assert loosened(inst) is not None
+    found = least(inst, How(60.0, 0.0, 2, 1)).found
+    assert found.status == "optimal"
+    assert found.objective is not None
+    assert found.objective / 100 == pytest.approx(float(known["objective"]))
+
+
+def storage_hall(rng: random.Random) -> LoadedProblem:
+    """A few systems and data in boxes of their own, in racks or on circuits that are paid or short."""
+    room: dict[str, Any] = {"racks": {"count": rng.choice([3, 4, 9]), "power": f"{rng.choice([12, 23, 34])}kW"}}
+    room["racks"]["price"] = f"${rng.choice([900, 2000])}/mo"
+    room["racks"]["units"] = rng.choice([12, 16, 20])
+    loaded = hall(rng.choice([1, 2, 3]), **room)
+    loaded["data"] = [{"name": "old", "class": "archive", "size": f"{rng.choice([100, 400, 900])}TB", "site": "hall"}]
+    return problem(**loaded)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_proved_of_a_menu_cut_down_holds_for_the_whole(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Menus cut down to whatever half: no plan is called the best that is not, and no bound lies above the best plan."""
+    rng = random.Random(seed)
+    loaded, cat = storage_hall(rng), only(DGX)
+    small = reduced(build_candidates(loaded.problem, cat, Path()))
+    how = How(30.0, 0.0, 2, 1)
+
+    def inst() -> Instance:
+        return scale(small, cat).instance
+
+    for limit in ("MOST_LOOKED_AT", "MOST_IN_MENU"):
+        monkeypatch.setattr(rack_menu, limit, 10**6)
+    whole = inst()
+    assert loosened(whole) is None
+    known = least(whole, how).found
+    monkeypatch.setattr(rack_menu, "MOST_LOOKED_AT", -1)
+    every, useful = rack_menu._likely_types, rack_menu._useful
+    for poor in (False, True):
+        if poor:
+            monkeypatch.setattr(rack_menu, "_likely_types", lambda *a, **k: every(*a, **k)[-1:])
+            monkeypatch.setattr(rack_menu, "_useful", lambda types: useful(types)[:1])
+        cut = inst()
+        assert loosened(cut) is not None
+        found = least(cut, how).found
+        if known.objective is None:
+            assert found.status in ("infeasible", "unknown")
+            continue
+        assert found.status != "infeasible"
+        assert found.bound is None or found.bound <= known.objective
+        assert found.objective is None or found.objective >= known.objective
+        if found.status == "optimal":
+            assert found.objective == known.objective
