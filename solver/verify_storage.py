@@ -16,7 +16,7 @@ from solver.verify_boxes import BOXES, is_box
 from solver.verify_data import Due, due_data
 from solver.verify_drives import check_drives
 from solver.verify_gear import is_bought
-from solver.verify_storage_network import check_storage_network
+from solver.verify_storage_ports import check_storage_network
 from solver.verify_tiers import TierRow, check_tier_bill, egress_per_tb, tier_row
 from solver.verify_work import runs_at, tokens_per_s
 

@@ -18,7 +18,7 @@ STREAM_STEP = 100
 """Reading that follows the training rate is counted in steps of 10 MB/s [0.1 MB/s]."""
 
 Sum = dict[tuple[str, Any], int]
-"""A linear sum: coefficient by (kind of variable, its name); kinds are gear, options, replicas."""
+"""A linear sum: coefficient by (kind of variable, its name); kinds are gear, options, replicas, nodes."""
 
 
 def gear(key: str, factor: int = 1) -> Sum:
@@ -60,13 +60,23 @@ class Book:
 
     def row(self, *sums: Sum, low: int | None = None, high: int | None = None) -> None:
         """low <= sum <= high."""
-        parts: dict[str, dict[Any, int]] = {"gear": {}, "options": {}, "replicas": {}, "served": {}}
+        parts: dict[str, dict[Any, int]] = {"gear": {}, "options": {}, "replicas": {}, "served": {}, "nodes": {}}
         for (kind, name), factor in plus(*sums).items():
             if factor:
                 parts[kind][name] = factor
         if any(parts.values()) or (low or 0) > 0 or (high is not None and high < 0):
-            options, replicas, gear = parts["options"], parts["replicas"], parts["gear"]
-            self.rules.append(GearRule("storage", "", low, high, options=options, replicas=replicas, gear=gear))
+            self.rules.append(
+                GearRule(
+                    "storage",
+                    "",
+                    low,
+                    high,
+                    nodes=parts["nodes"],
+                    options=parts["options"],
+                    replicas=parts["replicas"],
+                    gear=parts["gear"],
+                )
+            )
 
 
 @dataclass(frozen=True)
