@@ -242,3 +242,71 @@ def test_all_solvers_agree_on_ports(seed: int) -> None:
     except (TooLargeError, ValueError):
         return
     assert found.objective == (None if best is None else best.objective)
+
+
+# --- speed ----------------------------------------------------------------------------------------------------
+
+
+def trained(read: str, count: int, cat: Catalog, data: dict[str, Any] | None = None) -> Result:
+    """A reservation of some nodes that reads its own data at a stated speed."""
+    work = {
+        **hall(count)["workloads"][0],
+        "data": [{"class": "training_data", "size": "10TB", "read": read, **(data or {})}],
+    }
+    loaded = problem(workloads=[work], sites=hall(count)["sites"])
+    result = solve(loaded, cat, OPTIONS)
+    if result.cost is not None:
+        assert verify(result, loaded.problem, cat) == []
+    return result
+
+
+@pytest.mark.parametrize(
+    ("read", "count", "status"),
+    [("46GB/s", 2, "optimal"), ("50GB/s", 2, "optimal"), ("50.1GB/s", 2, "infeasible"), ("50.1GB/s", 3, "optimal")],
+)
+def test_work_reads_no_faster_than_the_ports_of_its_nodes(read: str, count: int, status: str) -> None:
+    """25 GB/s a node; on the nodes' own drives nothing may lie alone."""
+    assert trained(read, count, stored(HGX), {"staged": "no"}).status == status
+
+
+def test_one_box_is_reached_over_the_network_of_the_site() -> None:
+    assert trained("45GB/s", 1, stored(HGX), {"staged": "no"}).status == "optimal"
+    assert trained("46GB/s", 1, stored(HGX), {"staged": "no"}).status == "infeasible"
+
+
+def test_a_plan_whose_ports_are_too_slow_is_refused() -> None:
+    cat = stored(HGX)
+    work = {
+        **hall(2)["workloads"][0],
+        "data": [{"class": "training_data", "size": "10TB", "read": "50GB/s", "staged": "no"}],
+    }
+    loaded = problem(workloads=[work], sites=hall(2)["sites"])
+    result = solve(loaded, cat, OPTIONS)
+    slower = cat.network.with_columns(
+        gbps_per_port=pl.when(pl.col("network") == "200GbE").then(100.0).otherwise("gbps_per_port")
+    )
+    said = "; ".join(verify(result, loaded.problem, replace(cat, network=slower)))
+    assert "lab: 50 GB/s to read through ports of 25" in said
+
+
+def test_a_replica_is_held_to_its_part_of_a_node() -> None:
+    """Weights that two replicas load at once: each half of the speed, over its cards' share of 25 GB/s."""
+    chat = {
+        "name": "chat",
+        "kind": "serve",
+        "model": "llama-3-70b",
+        "precision": ["fp8"],
+        "traffic": {"rate": "1 req/s", "isl": 500, "osl": 100, "calendar": "flat"},
+    }
+
+    def served(read: str) -> Result:
+        data = [{"class": "weights", "size": "10TB", "read": read, "readers": 2, "staged": "no"}]
+        loaded = problem(workloads=[{**chat, "data": data}], sites=hall(1)["sites"])
+        result = solve(loaded, stored(HGX), OPTIONS)
+        if result.cost is not None:
+            assert verify(result, loaded.problem, stored(HGX)) == []
+        return result
+
+    eight = served("50GB/s")
+    assert {p.accelerators_per_replica for w in eight.workloads for p in w.placements} == {8}
+    assert served("50.1GB/s").status == "infeasible"
