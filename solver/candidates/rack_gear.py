@@ -31,7 +31,7 @@ from solver.features.storage_room import INSIDE
 RULE = "racks"
 MOST_APART = 300
 """With more pools than that at a site every node counts with a storage NIC, whether there is a storage network or not."""
-COARSE = 2
+COARSE = 4
 """Watts by which nodes with several storage NICs are told apart, where pools are so many."""
 
 

@@ -161,11 +161,7 @@ class _Network(SwitchTree):
         self._at_least(ports, self.nodes)
         paying = [n for n in self.nodes if n.pays]
         if paying and None not in (self.row["nic_price_usd"], self.row["nic_power_w"]):
-            nic = self._nic(min(most, sum(n.most for n in paying)))
-            if len(paying) == len(self.nodes):
-                self.book.row(gear(ports), gear(nic, -1), high=0)
-            else:
-                self._at_least(nic, paying)
+            self._at_least(self._nic(min(most, sum(n.most for n in paying))), paying)
         self._forms_of_jobs()
         return gear(ports)
 
