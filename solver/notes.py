@@ -55,8 +55,8 @@ def assumptions(problem: Problem, catalog: Catalog, found: Candidates) -> list[s
         out.extend(curve_notes(problem, catalog, found))
     if found.data and problem.sites and "purchase" in problem.billing_modes:
         out.append(
-            "storage boxes on own sites: their ports, switches and cables are counted; NICs, ports and cables of servers"
-            " towards them are not"
+            "storage on own sites: beside two boxes or more on one network every server has a port on it (NIC, cable, switch"
+            " port); systems sold whole and owned machines come with the NIC"
         )
     if any(x.ends is not None and x.ends < problem.horizon for x in problem.leases):
         out.append("leases that end within the horizon are renewed at their price, month by month")

@@ -38,7 +38,7 @@ def check_drives(result: Result, problem: Problem, catalog: Catalog, due: dict[s
             if line is None or not here:
                 continue  # a place without its data is refused elsewhere
             have = _drives_of(placement, line, catalog, each=isinstance(work, Serve))
-            shares = [_share(c, placement, work, result) for c in here]
+            shares = [share_of_class(c, placement, work, result) for c in here]
             wrong += _short(work.name, have, here, shares, due)
             if not isinstance(work, Serve):
                 wrong += _check_rent(placement, here, result, problem, due)
@@ -72,16 +72,21 @@ def node_drives(line: Item, catalog: Catalog) -> Drives:
     return tb * FILLED, read, write, iops
 
 
-def _drives_of(placement: Placement, line: Item, catalog: Catalog, *, each: bool) -> Drives:
-    """Drives of a job's nodes, or of one replica's part of them."""
+def part_of_nodes(placement: Placement, line: Item, *, each: bool) -> float:
+    """A job's part of the nodes of a line, or that of one replica [nodes]."""
     size = (line.accelerators or 0) / line.quantity
     held = placement.billing.startswith("held") or each
-    part = placement.accelerators_per_replica / size if held and size else placement.nodes
+    return placement.accelerators_per_replica / size if held and size else float(placement.nodes)
+
+
+def _drives_of(placement: Placement, line: Item, catalog: Catalog, *, each: bool) -> Drives:
+    """Drives of a job's nodes, or of one replica's part of them."""
+    part = part_of_nodes(placement, line, each=each)
     a, b, c, d = node_drives(line, catalog)
     return a * part, b * part, c * part, d * part
 
 
-def _share(copy: StoredData, placement: Placement, work: object, result: Result) -> float:
+def share_of_class(copy: StoredData, placement: Placement, work: object, result: Result) -> float:
     """Part of a class that one replica keeps: all weights, and of an offload as much as it serves of the traffic."""
     if not isinstance(work, Serve) or copy.data_class == "weights":
         return 1.0

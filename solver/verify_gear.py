@@ -11,7 +11,7 @@ import polars as pl
 from catalogs.catalog import Catalog
 from solver.plan import Item
 from solver.verify_boxes import boxes_w, drives_w, is_box
-from solver.verify_storage_network import storage_line, switch_w
+from solver.verify_storage_network import SWITCHES, storage_line, switch_w
 
 CABLES = ("links", "trunk")
 """Parts of a fabric that draw nothing."""
@@ -79,7 +79,7 @@ def box_count(item: Item) -> int:
     """Switches of a line of gear that stand in racks."""
     line, stored = fabric_line(item), storage_line(item)
     if stored is not None:
-        return round(item.quantity) if stored.role == "switch" else 0
+        return round(item.quantity) if stored.role in SWITCHES else 0
     return 0 if line is None or line.tier in CABLES else round(item.quantity)
 
 

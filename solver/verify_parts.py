@@ -6,6 +6,7 @@ Shares nothing with `solver.features`: lanes, slots and supplies are counted her
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,16 @@ def check_parts(item: Item, catalog: Catalog) -> list[str]:
         return [f"{item.item}: bill of materials is not whole: one kind each of cards, CPUs, memory, drives and NICs"]
     found = [*_board(machine), *_host(machine, catalog), *_memory(machine), *_slots(machine), *_supply(machine)]
     return [f"{item.item}: {text}" for text in found]
+
+
+def check_more_nics(item: Item, more: list[Row], catalog: Catalog) -> list[str]:
+    """Name what a built server lacks for one NIC more of each of these rows of the catalogue's networks."""
+    parts = part_list(item)
+    server = _row(catalog.servers, "server", parts[0][1]) if parts else None
+    machine = None if server is None else _machine(parts[1:], server, catalog)
+    if machine is None or not more:
+        return []  # refused elsewhere
+    return [f"{item.item}: {text}" for text in (*_slots(machine, more), *_supply(machine, more))]
 
 
 def _row(table: pl.DataFrame, key: str, name: str) -> Row | None:
@@ -137,10 +148,12 @@ def _memory(m: Machine) -> list[str]:
     return wrong
 
 
-def _slots(m: Machine) -> list[str]:
-    """Drive bays, NIC slots, PCIe lanes, and NICs no faster than their slot."""
+def _slots(m: Machine, more: Sequence[Row] = ()) -> list[str]:
+    """Drive bays, NIC slots, PCIe lanes, and NICs no faster than their slot; `more`: a NIC of each of these beside its own."""
     sockets, cpu = m.cpus
-    drives, nics, nic = m.drives[0], m.nics[0], m.nics[1]
+    drives = m.drives[0]
+    plugged = [m.nics, *((1, row) for row in more)]
+    nics = sum(count for count, _ in plugged)
     wrong = []
     if m.drives[1]["class"] != "nvme_tlc" or m.drives[1]["location"] != "on-prem":
         wrong.append(f"drive bays: {m.drives[1]['storage']} is no drive for them")
@@ -149,15 +162,19 @@ def _slots(m: Machine) -> list[str]:
     if nics > (m.server["nic_slots"] or 0):
         wrong.append(f"NIC slots: {nics} NICs in {m.server['nic_slots']} slots")
     lane = LANE_GBIT.get(cpu["pcie_gen"], math.inf)
-    if nic["gbps_per_port"] > 16 * lane:
-        wrong.append(f"PCIe generation: a NIC of {nic['gbps_per_port']:g} Gb/s in a slot that carries {16 * lane:.0f}")
+    for _, nic in plugged:
+        if nic["gbps_per_port"] > 16 * lane:
+            wrong.append(
+                f"PCIe generation: a NIC of {nic['gbps_per_port']:g} Gb/s in a slot that carries {16 * lane:.0f}"
+            )
     have = cpu["pcie_lanes"] * sockets
     if cpu["vendor"] == "AMD" and sockets > 1:
         # Three x16 links of each go to the other socket.
         have -= 48 * sockets
     used = 4 * drives
     if _in_slots(m.server):
-        used += 16 * m.cards[0] + nics * (8 if nic["gbps_per_port"] <= min(100.0, 8 * lane) else 16)
+        used += 16 * m.cards[0]
+        used += sum(count * (8 if nic["gbps_per_port"] <= min(100.0, 8 * lane) else 16) for count, nic in plugged)
     else:
         # One x16 uplink for two cards, and NICs behind the same switches.
         used += 8 * m.cards[0]
@@ -166,8 +183,8 @@ def _slots(m: Machine) -> list[str]:
     return wrong
 
 
-def _supply(m: Machine) -> list[str]:
-    """Rated watts of all parts within what the supplies give when the spare ones have failed."""
+def _supply(m: Machine, more: Sequence[Row] = ()) -> list[str]:
+    """Rated watts of all parts, NICs of `more` among them, within what the supplies give when the spare ones have failed."""
     columns = (
         (m.cards, "tdp_w"),
         (m.cpus, "tdp_w"),
@@ -176,6 +193,7 @@ def _supply(m: Machine) -> list[str]:
         (m.nics, "nic_power_w"),
     )
     needed = m.server["chassis_overhead_w"] + sum(count * row[column] for (count, row), column in columns)
+    needed += sum(row["nic_power_w"] or 0.0 for row in more)
     given = m.server["max_power_w"]
     supplies, spare = m.server.get("psu_count"), m.server.get("psu_spare")
     if supplies and spare:

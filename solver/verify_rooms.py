@@ -20,6 +20,7 @@ from solver.verify_boxes import box_height, full_box_w, is_box
 from solver.verify_gear import box_count, box_w, is_bought
 from solver.verify_money import part_list
 from solver.verify_places import nameplate_w
+from solver.verify_storage_network import added_w
 from solver.verify_tariff import money_of
 
 NODES = re.compile(r"(\d+) x node of up to (\d+) W(?: and (\d+(?:\.\d+)?)U)?")
@@ -113,7 +114,8 @@ def _nodes(result: Result, site: Site, catalog: Catalog) -> list[Node]:
         server = found.row(0, named=True)
         height = float(server["rack_units"] or 0.0)
         cooling = server["cooling"] or "air"
-        out.append(Node(nameplate_w(item, catalog), height, cooling, round(item.quantity)))
+        watts = nameplate_w(item, catalog) + added_w(item, result, catalog)
+        out.append(Node(watts, height, cooling, round(item.quantity)))
     return out
 
 

@@ -100,7 +100,7 @@ def _check_fabrics(result: Result, catalog: Catalog, site: Site) -> list[str]:
             continue
         if key in spanning and not row["rdma"]:
             wrong.append(f"{site.name}, {key[0]}: work on several nodes needs RDMA")
-        text = _fabric_fault(nodes[key], dict(held[key]), key, row, key in spanning, key in serving)
+        text = fabric_fault(nodes[key], dict(held[key]), key, row, key in spanning, key in serving)
         if text is not None:
             wrong.append(f"{site.name}, {key[0]}: {text}")
     return wrong
@@ -120,7 +120,7 @@ def _uses(result: Result, site: Site, catalog: Catalog) -> tuple[set[Key], set[K
     )
 
 
-def _fabric_fault(
+def fabric_fault(
     nodes: list[int], held: dict[str, float], key: Key, row: dict[str, Any], spanning: bool, serving: bool
 ) -> str | None:
     """What a fabric lacks for nodes with so many ports each; None where it lacks nothing."""

@@ -16,7 +16,8 @@ from solver.verify_boxes import BOXES, is_box
 from solver.verify_data import Due, due_data
 from solver.verify_drives import check_drives
 from solver.verify_gear import is_bought
-from solver.verify_storage_network import check_storage_network
+from solver.verify_storage_ports import check_storage_network
+from solver.verify_storage_speed import check_port_speeds
 from solver.verify_tiers import TierRow, check_tier_bill, egress_per_tb, tier_row
 from solver.verify_work import runs_at, tokens_per_s
 
@@ -45,6 +46,7 @@ def check_storage(result: Result, problem: Problem, catalog: Catalog, base_dir: 
         wrong += _check_tier(key, tier, result, problem, catalog, due)
     wrong += check_tier_bill(result, problem, catalog)
     wrong += check_storage_network(result, problem, catalog)
+    wrong += check_port_speeds(result, problem, catalog, due)
     wrong += check_drives(result, problem, catalog, due)
     for name, each in due.items():
         wrong += _check_near(each, copies[name], result, problem, catalog)

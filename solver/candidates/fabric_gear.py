@@ -13,15 +13,13 @@ which has ports for the site's network beside those of the fabric.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import polars as pl
 
-from solver.candidates.frames import fx_rates
 from solver.candidates.gear import GearContext, GearOption, GearRule, Made
-from solver.candidates.terms import CONFIDENCES, assumption
+from solver.candidates.switch_tree import SwitchTree
 
 RULE = "fabric"
 PREFIX = "fabric"
@@ -101,97 +99,22 @@ def _names(context: GearContext, *, spanning: bool) -> set[str]:
     return {pool for f in frames for pool in f.filter(pl.col("nodes") > 1)["pool"]}
 
 
-@dataclass
-class _Fabric:
-    """Options and rules of one fabric under construction.
+class _Fabric(SwitchTree):
+    """Options and rules of one fabric under construction; `bare`: forms of a node that is alone at its site."""
 
-    `forms`: gear of which a fabric with ports in use has one; `bare`: forms of a node that is alone at its site; `reach`:
-    the most ports under each form of a fabric that joins nodes.
-    """
+    def __init__(self, family: _Family, context: GearContext) -> None:
+        ratio = family.oversubscription
+        super().__init__(context, family.site, family.network, RULE, family.ports, ratio)
+        self.family = family
+        self.bare: list[str] = []
 
-    family: _Family
-    context: GearContext
-    options: list[GearOption] = field(default_factory=list)
-    rules: list[GearRule] = field(default_factory=list)
-    forms: list[str] = field(default_factory=list)
-    bare: list[str] = field(default_factory=list)
-    reach: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        catalog = self.context.catalog
-        row = catalog.network.filter(pl.col("network") == self.family.network)
-        self.row: dict[str, Any] = row.row(0, named=True) if row.height else {}
-        rates = fx_rates(catalog, self.context.found.problem.currency)
-        usd = rates.filter(pl.col("price_currency") == "USD")["rate_to_problem"]
-        self.per_usd = float(usd[0]) if usd.len() else None
-        self.draw_share = assumption(catalog, "switch_draw_share")
-        self.height = assumption(catalog, "switch_rack_units")
+    def _key(self, role: str) -> str:
+        return fabric_key(role, self.site, self.network, self.oversubscription)
 
     @property
     def alone(self) -> str:
         """Key of the choice that one node is all that stands at the site."""
-        return f"{PREFIX} alone {self.family.site}"
-
-    # --- what can be bought ---------------------------------------------------------------------------------
-
-    def _trusted(self) -> bool:
-        least = self.context.found.problem.policy.min_confidence
-        known = self.row.get("confidence")
-        return known in CONFIDENCES and CONFIDENCES.index(known) >= CONFIDENCES.index(least)
-
-    def _can_cable(self) -> bool:
-        return self.per_usd is not None and self._trusted() and self.row.get("cable_price_usd") is not None
-
-    def _can_switch(self) -> bool:
-        known = all(self.row.get(c) is not None for c in ("switch_ports", "switch_price_usd", "switch_power_w"))
-        return self._can_cable() and known and int(self.row["switch_ports"]) >= 2
-
-    def _key(self, role: str) -> str:
-        return fabric_key(role, self.family.site, self.family.network, self.family.oversubscription)
-
-    def _choice(self, role: str, item: str, most: int = 1) -> str:
-        """A decision that is no line of the bill."""
-        return self._add(role, "choice", item, most)
-
-    def _add(self, role: str, kind: str, item: str, most: int, **more: Any) -> str:
-        key = self._key(role)
-        place = self.family.site
-        self.options.append(GearOption(key, kind, item, place, place, most, **more))
-        return key
-
-    def _switch(self, role: str, what: str, most: int, pieces: int = 1) -> str:
-        """`pieces` switches bought together; a lot counts as so many pieces on the bill."""
-        watts = pieces * float(self.row["switch_power_w"])
-        assert self.per_usd is not None
-        return self._add(
-            role,
-            "network",
-            f"{what}, {self.row['switch_model']}",
-            most,
-            price=pieces * float(self.row["switch_price_usd"]) * self.per_usd,
-            it_w=watts,
-            draw_w=watts * self.draw_share,
-            per_unit=float(pieces),
-            pieces=pieces,
-            rack_units=self.height,
-            parts=(f"{int(self.row['switch_ports'])} ports {self.family.network}",),
-            **self._source(),
-        )
-
-    def _cable(self, role: str, what: str, most: int) -> str:
-        assert self.per_usd is not None
-        kind = self.row["cable_kind"] or "cable"
-        price = float(self.row["cable_price_usd"]) * self.per_usd
-        return self._add(role, "network", f"{what}, {self.family.network} {kind}", most, price=price, **self._source())
-
-    def _source(self) -> dict[str, str | None]:
-        return {c: self.row[c] for c in ("as_of", "confidence", "source")}
-
-    # --- rows -------------------------------------------------------------------------------------------------
-
-    def _most(self, gear: dict[str, int], high: int = 0, *, nodes: dict[str, int] | None = None) -> None:
-        """sum <= high."""
-        self.rules.append(GearRule(RULE, "", None, high, nodes=nodes or {}, gear=gear))
+        return f"{PREFIX} alone {self.site}"
 
     def build(self) -> None:
         """Make every form that the family could take."""
@@ -214,7 +137,7 @@ class _Fabric:
         self.forms = [*lone.values(), *pair.values()]
         self.reach = {key: 2 * k for k, key in pair.items()}
         if link is not None and self._can_switch():
-            room |= self._switched() if family.spans else self._islands()
+            room |= self._switched(self._jobs()) if family.spans else self._islands()
         self._forms_of_jobs()
         # One form, and none where a node is alone at its site.
         self._most(dict.fromkeys([self.alone, *self.forms], 1), 1)
@@ -280,112 +203,3 @@ class _Fabric:
         # Beside switches no node stands without one.
         self._most({key: 1, **dict.fromkeys([self.alone, *self.forms], most)}, most)
         return {key: -radix}
-
-    def _switched(self) -> dict[str, int]:
-        """One switch, leaf-spine and three tiers: ports that each unit of gear gives (negative)."""
-        family, radix = self.family, int(self.row["switch_ports"])
-        room: dict[str, int] = {}
-        forms, ratio = self.forms, family.oversubscription
-        if ratio == 1:
-            single = self._switch("switch", "switch", 1)
-            room[single] = -radix
-            forms.append(single)
-            self.reach[single] = radix
-            if family.ports <= radix:
-                return room
-        down = math.floor(radix * ratio / (ratio + 1) + 1e-9)
-        up = radix - down
-        if up < 1:
-            return room
-        most_leaves = min(math.ceil(family.ports / down), radix * (radix // 2))
-        leaf = self._switch("leaf", "leaf switch", most_leaves)
-        links = {leaf: up}
-        room[leaf] = -down
-        even = ratio == 1
-        # Uplinks that spines take, by gear (negative): sum of up x leaves stays within them.
-        taken: dict[str, int] = {}
-        fewest: dict[str, int] = {}
-        if even:
-            served = 1
-            for spines, leaves in even_classes(up, radix, most_leaves):
-                key = self._switch(f"spine{spines}", "spine switch", 1, spines)
-                taken[key] = -up * leaves
-                forms.append(key)
-                self.reach[key] = leaves * down
-                fewest[key], served = served + 1, leaves
-        else:
-            two = self._choice("two", "leaf and spine")
-            most = math.ceil(min(most_leaves, radix) * up / radix)
-            spine = self._switch("spine", "spine switch", most)
-            self._most({spine: 1, two: -most})
-            taken[spine] = -radix
-            forms.append(two)
-            self.reach[two] = radix * down
-            fewest[two] = 2
-            if most_leaves > radix:
-                # A spine of two tiers has one port for each leaf.
-                self._most({leaf: 1, two: most_leaves - radix}, most_leaves)
-        if most_leaves > radix:
-            half, rest = radix // 2, radix - radix // 2
-            three = self._choice("three", "leaf, spine and core")
-            most = math.ceil(most_leaves * up / half)
-            middle = self._switch("middle", "spine switch", most)
-            self._most({middle: 1, three: -most})
-            taken[middle] = -half
-            links[middle] = rest
-            forms.append(three)
-            self.reach[three] = radix * (radix // 2) * down
-            fewest[three] = radix + 1
-            self._cores(three, middle, rest, radix, most, even)
-        self._most({leaf: up, **taken})
-        for jobs in self._jobs().values():
-            # Implied by the ports, and what keeps the relaxation from spreading a job over several small fabrics.
-            asked = {row: math.ceil(ports / down) for row, ports in jobs.items() if ports > radix}
-            if asked:
-                self.rules.append(GearRule(RULE, "", None, 0, options=asked, gear={leaf: -1}))
-        # A form that fewer leaves would do without is never the cheapest.
-        self._most({**fewest, leaf: -1})
-        trunk = self._cable("trunk", "cable between switches", sum(n * self._limit(key) for key, n in links.items()))
-        self._most({**links, trunk: -1})
-        return room
-
-    def _cores(self, three: str, middle: str, links: int, radix: int, most: int, even: bool) -> None:
-        """Cores take `links` links of every middle switch; few of them spread evenly where nothing is oversubscribed."""
-        taken: dict[str, int] = {}
-        forms: list[str] = []
-        count = math.ceil(most * links / radix)
-        if even:
-            for cores, served in even_classes(links, radix, most):
-                key = self._switch(f"core{cores}", "core switch", 1, cores)
-                taken[key] = -links * served
-                forms.append(key)
-        if not even or count > links:
-            many = self._choice("many", "core switches beyond an even spread") if even else three
-            core = self._switch("core", "core switch", count)
-            self._most({core: 1, many: -count})
-            taken[core] = -radix
-            if even:
-                # With as many cores as links or fewer, the spread would be even.
-                self._most({core: -1, many: links + 1})
-                forms.append(many)
-        if forms:
-            self._most({**dict.fromkeys(forms, 1), three: -1})
-        self._most({middle: links, **taken})
-
-    def _limit(self, key: str) -> int:
-        return next(o.max_count for o in self.options if o.key == key)
-
-
-def even_classes(uplinks: int, radix: int, most: int) -> list[tuple[int, int]]:
-    """Numbers of upper switches that spread `uplinks` of a lower one evenly, with the lower ones each number carries.
-
-    Only as far as `most` lower switches need.
-    """
-    out: list[tuple[int, int]] = []
-    for upper in range(1, uplinks + 1):
-        if uplinks % upper:
-            continue
-        out.append((upper, upper * radix // uplinks))
-        if upper * radix // uplinks >= most:
-            break
-    return out

@@ -3,9 +3,10 @@
 pools : one row per pool: pool, kind (rental | server | owned), provider, offer, region, country, deployment_mode
     with start_h, isolation, operations_h (see `solver.candidates.deploying`), accelerator, gpus, label, units, zone,
     cores, ram_gib, nvme_tb, nvme_gb_s, network_gbps, rdma, network and nic_count (null: rented, owned or not told), interconnect_class,
-    compliance, site, spot, complete, nameplate_w, host_nameplate_w, rack_units and cooling (null: rented), node_limit
-    (nullable), parts, interruption_per_month, and the power state of its cards: power_limit_w (null: none) with what the cap leaves of
-    throughput (relative_*) and how sure that is.
+    compliance, site, spot, complete, nameplate_w, host_nameplate_w, rack_units and cooling (null: rented), storage_room
+    (see `solver.features.storage_room`; null: rented, or no data to keep), node_limit (nullable), parts, interruption_per_month,
+    and the power state of its cards: power_limit_w (null: none) with what the cap leaves of throughput (relative_*) and how
+    sure that is.
 capacity : one row per pool x way to hold a node: pool, billing, term_months, upfront_share, price (per hour, or per node
     when bought), rate_to_problem (currency), price_currency, as_of, confidence, source, min_hours, granularity_s; and where it
     is rented: fallback_share and fallback_price (spot: expected share of the time that is run on demand, and the on-demand price
@@ -62,6 +63,7 @@ POOL_COLUMNS = [
     "host_nameplate_w",
     "rack_units",
     "cooling",
+    "storage_room",
     "node_limit",
     "parts",
     "interruption_per_month",
@@ -125,6 +127,7 @@ POOL_TYPES: dict[str, Any] = {
     "leaf_nodes": pl.Int64,
     "rack_units": pl.Float64,
     "cooling": pl.String,
+    "storage_room": pl.String,
     "spot": pl.Boolean,
     "complete": pl.Boolean,
     "nameplate_w": pl.Float64,
@@ -256,6 +259,7 @@ def typed_pools(pools: pl.DataFrame) -> pl.DataFrame:
         "leaf_nodes": None,
         "rack_units": None,
         "cooling": None,
+        "storage_room": None,
         "power_limit_w": None,
         "relative_mixed": 1.0,
         "relative_prefill": 1.0,

@@ -27,6 +27,7 @@ SITE_MONEY = (
     "switch_price_usd",
     "switch_power_w",
     "cable_price_usd",
+    "storage_room",
 )
 """Columns of pools that only money, carbon and limits read."""
 

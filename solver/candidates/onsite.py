@@ -22,6 +22,7 @@ from solver.candidates.frames import (
 )
 from solver.candidates.levels import requirement_levels
 from solver.candidates.rooms import room_reasons
+from solver.candidates.storage_boxes import storage_networks
 from solver.candidates.storage_needs import classes_of
 from solver.candidates.terms import allowed, has_tags, trusted
 from solver.candidates.watts import largest_node_w, most_per_watt, watts_scarce
@@ -29,6 +30,7 @@ from solver.features.builds import Unpowered, complete_systems, least_w, server_
 from solver.features.parts import HOST_NEEDS, LEVEL_SCHEMA, Parts
 from solver.features.power import power_states
 from solver.features.speed_tables import SpeedTables
+from solver.features.storage_room import INSIDE
 
 
 def catalog_parts(catalog: Catalog) -> Parts:
@@ -121,6 +123,7 @@ def bought_pools(
     unpowered = None if any_watts or every_state else limits
     parts, barred = _allowed_parts(problem, catalog)
     levels = requirement_levels(problem, catalog, _networks_inside(parts, unpowered))
+    stored = _storage_networks(problem, catalog)
     built = server_builds(
         parts,
         levels,
@@ -128,11 +131,12 @@ def bought_pools(
         unpowered=unpowered,
         alike=_alike(problem),
         least_confidence=problem.policy.min_confidence,
+        stored=stored,
     )
     builds = built.builds.join(link_class(catalog.accelerators), on="accelerator", how="left")
     usd = rates.filter(pl.col("price_currency") == "USD")
     placed = with_modes(_on_sites(problem, builds, "server"), catalog, "server").with_columns(
-        node_limit=pl.lit(None, pl.Int64)
+        node_limit=pl.lit(None, pl.Int64), storage_room=_room(stored)
     )
     reasons = [
         *mode_reasons(problem),
@@ -217,6 +221,20 @@ def _sure(parts: pl.DataFrame, group: list[str], least: str, price: str = "price
     return parts.with_columns(pl.when(sure | ~sure.any().over(group)).then(price).alias(price))
 
 
+def _storage_networks(problem: Problem, catalog: Catalog) -> list[str]:
+    """Networks that storage boxes of the sites may hang on; none where there is no data to keep."""
+    return storage_networks(catalog) if _keeps_data(problem) else []
+
+
+def _keeps_data(problem: Problem) -> bool:
+    return bool(problem.data) or any(classes_of(w) for w in problem.workloads)
+
+
+def _room(stored: list[str]) -> pl.Expr:
+    """Room for storage NICs where it is of consequence."""
+    return pl.col("storage_room") if stored else pl.lit(None, pl.String)
+
+
 def _alike(problem: Problem) -> list[str]:
     """What a build must have in common with one that stands in for it, beside cards and NICs.
 
@@ -226,9 +244,11 @@ def _alike(problem: Problem) -> list[str]:
     if any(s.racks is not None or s.circuits for s in problem.sites):
         # Nodes of one height share racks; others, though smaller, could need one more.
         alike += ["rack_units"]
-    if problem.data or any(classes_of(w) for w in problem.workloads):
+    if _keeps_data(problem):
         # Data may lie on drives that nothing else asks for.
         alike += ["storage", "drive_count"]
+        # And a storage network may ask for NICs.
+        alike += ["storage_room"]
     return alike
 
 
@@ -297,6 +317,7 @@ def owned_machines(problem: Problem, catalog: Catalog) -> pl.DataFrame:
             nvme_gb_s=pl.lit(None, pl.Float64),
             network=pl.lit(None, pl.String),
             nic_count=pl.lit(None, pl.Int64),
+            storage_room=pl.lit(INSIDE if _keeps_data(problem) else None, pl.String),
         )
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import polars as pl
@@ -22,12 +23,18 @@ from solver.candidates.frames import fx_rates, money_in
 from solver.candidates.gear import GearContext, GearOption, GearRule, Made
 from solver.candidates.rack_menu import FEW, MOST_MODELS, Boxes, Kind, Loose, Model, Type, box_types, bundles, types_of
 from solver.candidates.rooms import COOLED_BY
+from solver.candidates.storage_network import nic_watts
 from solver.candidates.terms import assumption
 from solver.features.racks import circuit_w, default_phases, usable_w
+from solver.features.storage_room import INSIDE
 
 RULE = "racks"
 SCALE = 100
 """Hundredths of units and watts, in which rooms are summed."""
+MOST_APART = 300
+"""With more pools than that at a site every node counts with a storage NIC, whether there is a storage network or not."""
+COARSE = 4
+"""Watts by which nodes with several storage NICs are told apart, where pools are so many."""
 
 
 def rack_gear(context: GearContext) -> Made:
@@ -35,26 +42,82 @@ def rack_gear(context: GearContext) -> Made:
     options: list[GearOption] = []
     rules: list[GearRule] = []
     for site in context.found.problem.sites:
+        if site.racks is None and not site.circuits:
+            continue
+        states, some, tied = _states(site, context)
+        options += some
+        rules += tied
         if site.racks is not None:
-            some, tied = _racks(site, context)
+            some, tied = _racks(site, context, states)
             options += some
             rules += tied
         if site.circuits:
-            some, tied = _circuits(site, context)
+            some, tied = _circuits(site, context, states)
             options += some
             rules += tied
     return options, rules
 
 
-def _kinds(site: Site, context: GearContext) -> list[Kind]:
-    """Kinds of nodes that could be held at a site, the largest first."""
+@dataclass(frozen=True)
+class State:
+    """Nodes of a site as storage networks make them: `kinds` hold where the choice `but` is 0 (None: always), since every server
+    that was built then has storage NICs of so many watts. `coarse`: told apart by few watts only, on the safe side.
+    """
+
+    kinds: list[Kind]
+    but: str | None
+    coarse: bool = False
+
+
+Stated = tuple[list[State], list[GearOption], list[GearRule]]
+
+
+def _states(site: Site, context: GearContext) -> Stated:
+    """Nodes without storage NICs, with the largest one that a network may bring, and with one of each network.
+
+    The choices that tell them apart: no storage network, and at most one. Of many pools the first two are one, with the NIC.
+    """
+    watts = nic_watts(context.options, site.name)
+    largest, every = max(watts.values(), default=0.0), sum(watts.values())
+    options: list[GearOption] = []
+    rules: list[GearRule] = []
+
+    def choice(name: str, needed: int) -> str:
+        key = f"rack-{name} {site.name}"
+        options.append(GearOption(key, "choice", key, None, "", 1))
+        rules.append(GearRule(RULE, "", None, 0, gear={**dict.fromkeys(watts, -1), key: needed}))
+        return key
+
+    plain = _kinds(site, context, 0.0)
+    many = sum(len(k.pools) for k in plain) > MOST_APART
+    states = [State(_kinds(site, context, largest) if many else plain, None)]
+    if watts and not many:
+        states.append(State(_kinds(site, context, largest), choice("none", len(watts))))
+    if len(watts) > 1:
+        states.append(State(_kinds(site, context, every), choice("one", len(watts) - 1), many))
+    return states, options, rules
+
+
+def _all_kinds(states: Sequence[State]) -> list[Kind]:
+    """Kinds of nodes of every state, the largest first; a pool counts once."""
+    groups: dict[tuple[int, float, str], dict[str, int]] = {}
+    for n, state in enumerate(states):
+        for k in () if state.coarse else state.kinds:
+            groups.setdefault((k.watts, k.height, k.cooling), {}).update({} if n else k.pools)
+    return [Kind(*key, pools) for key, pools in sorted(groups.items(), reverse=True)]
+
+
+def _kinds(site: Site, context: GearContext, nic_w: float) -> list[Kind]:
+    """Kinds of nodes that could be held at a site, the largest first; `nic_w`: of the storage NICs of each that was built [W]."""
     pools = context.found.pools
     held = pools.filter((pl.col("site") == site.name) & pl.col("pool").is_in(list(context.most_nodes)))
     groups: dict[tuple[int, float, str], dict[str, int]] = {}
     for row in held.sort("pool").iter_rows(named=True):
         most = context.most_nodes[row["pool"]]
         if most:
-            key = (math.ceil(round(row["it_w"], 6)), float(row["rack_units"] or 0.0), row["cooling"] or "air")
+            inside = row["storage_room"] in (None, INSIDE)
+            watts = row["it_w"] + (0.0 if inside else nic_w)
+            key = (math.ceil(round(watts, 6)), float(row["rack_units"] or 0.0), row["cooling"] or "air")
             groups.setdefault(key, {})[row["pool"]] = most
     return [Kind(*key, pools) for key, pools in sorted(groups.items(), reverse=True)]
 
@@ -95,18 +158,25 @@ def rack_limit_w(site: Site, cooling: str, catalog: Catalog) -> float:
     return max((assumption(catalog, f"rack_limit_{c}_w") for c in able), default=0.0)
 
 
-def _standing_rows(kinds: Sequence[Kind], keys: dict[str, Type], limit: str) -> list[GearRule]:
+def _standing_rows(states: Sequence[State], keys: dict[str, Type], limit: str) -> list[GearRule]:
     """Every node has a place: those larger than a type's watts stand in types for larger ones.
 
     Nodes that no type takes have none: that is up to the `limit`.
     """
-    levels = [math.inf, *sorted({t.watts for t in keys.values() if t.nodes}, reverse=True), -1]
-    rules = []
-    for level, below in pairwise(levels):
-        nodes = {pool: 1 for k in kinds if k.watts > below for pool in k.pools}
-        places = {key: -t.nodes for key, t in keys.items() if t.watts >= level and t.nodes}
-        if nodes:
-            rules.append(GearRule(RULE, limit if level == math.inf else "", None, 0, nodes=nodes, gear=places))
+    watts = sorted({t.watts for t in keys.values() if t.nodes}, reverse=True)
+    rules: list[GearRule] = []
+    said: dict[float, set[str]] = {}
+    for state in states:
+        some = watts[:: -(-len(watts) // COARSE)] if state.coarse and watts else watts
+        for level, below in pairwise([math.inf, *some, -1]):
+            most = {pool: most for k in state.kinds if k.watts > below for pool, most in k.pools.items()}
+            if not most or said.get(level) == most.keys():
+                continue
+            said[level] = set(most)
+            places = {key: -t.nodes for key, t in keys.items() if t.watts >= level and t.nodes}
+            gear = places if state.but is None else {**places, state.but: -sum(most.values())}
+            about = limit if level == math.inf else ""
+            rules.append(GearRule(RULE, about, None, 0, nodes=dict.fromkeys(most, 1), gear=gear))
     return rules
 
 
@@ -174,11 +244,10 @@ def _tag(shape: Type) -> str:
     return "+".join(str(n) for n in (shape.nodes, shape.slots, *(shape.boxes if any(shape.boxes) else ())))
 
 
-def _racks(site: Site, context: GearContext) -> Made:
+def _racks(site: Site, context: GearContext, states: Sequence[State]) -> Made:
     catalog, problem = context.catalog, context.found.problem
     assert site.racks is not None
     boxes = _boxes(site, context)
-    kinds = _kinds(site, context)
     monthly = _rack_price(site, problem, catalog)
     field = f"sites.{site.name}.racks"
     options: list[GearOption] = []
@@ -204,12 +273,15 @@ def _racks(site: Site, context: GearContext) -> Made:
         )
         return key
 
-    for (height, cooling), some in _grouped(kinds):
+    for (height, cooling), some in _grouped(_all_kinds(states)):
         limit = rack_limit_w(site, cooling, catalog)
         types = types_of(some, boxes, limit, units, few=few)
         most = sum(sum(k.pools.values()) for k in some)
         keys = {add(Kind(0, height, cooling, {}), t, math.ceil(most / _fewest(t)), limit): t for t in types}
-        rules += _standing_rows(some, keys, field)
+        like = [
+            State([k for k in state.kinds if (k.height, k.cooling) == (height, cooling)], state.but) for state in states
+        ]
+        rules += _standing_rows(like, keys, field)
     limit = max(rack_limit_w(site, c, catalog) for c in COOLED_BY)
     for shape in box_types(boxes, units, limit, few=few):
         add(None, shape, _most_boxes(shape, boxes, context.options), limit)
@@ -259,9 +331,9 @@ def circuit_text(circuit: Circuit) -> str:
     return f"{circuit.volts:g} V {circuit.amps:g} A {circuit.phases or default_phases(circuit.volts)}ph"
 
 
-def _circuits(site: Site, context: GearContext) -> Made:
+def _circuits(site: Site, context: GearContext, states: Sequence[State]) -> Made:
     boxes = _boxes(site, context)
-    kinds = _kinds(site, context)
+    kinds = _all_kinds(states)
     field = f"sites.{site.name}.circuits"
     options: list[GearOption] = []
     every: dict[str, Type] = {}
@@ -297,5 +369,5 @@ def _circuits(site: Site, context: GearContext) -> Made:
             rooms[key] = 10.0**6 * shape.takes, shape.takes * watts - shape.nodes * shape.watts
             used[key] = shape.takes
         rules.append(GearRule(RULE, field, None, working, gear=used))
-    rules += _standing_rows(kinds, every, field) + _box_rows(boxes, every) + _room_rows(boxes, rooms, every)
+    rules += _standing_rows(states, every, field) + _box_rows(boxes, every) + _room_rows(boxes, rooms, every)
     return options, rules

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from solver.candidates.leases import is_lease
 from solver.candidates.likeness import Kept, kept_pools, like
+from solver.features.storage_room import stands_in
 
 Ints = NDArray[np.int64]
 
@@ -315,13 +316,14 @@ STANDING = {
     "rack_units": pl.Float64,
     "cooling": pl.String,
     "counted": pl.Boolean,
+    "storage_room": pl.String,
     "local_gb": pl.Int64,
     "local_read": pl.Int64,
     "local_write": pl.Int64,
     "local_iops": pl.Int64,
 }
 """What a node asks of its site beside watts; `counted`: the site's racks or circuits are limited or paid. What its drives
-offer to data (local_*, where any lies on drives)."""
+offer to data (local_*, where any lies on drives), and what storage NICs it has room for."""
 
 
 def _standing(pools: pl.DataFrame) -> list[pl.Expr]:
@@ -348,7 +350,7 @@ def _stands_in(*, across: bool = False) -> pl.Expr:
     drives = pl.all_horizontal(
         pl.col(f"{c}_a").fill_null(0) >= pl.col(c).fill_null(0) for c in STANDING if c.startswith("local_")
     )
-    return ports & drives & (~pl.col("counted").fill_null(False) | pl.all_horizontal(alike))
+    return ports & drives & stands_in() & (~pl.col("counted").fill_null(False) | pl.all_horizontal(alike))
 
 
 def _ability(replicas: pl.DataFrame, pooled: pl.DataFrame) -> pl.DataFrame:

@@ -115,6 +115,11 @@ def _rows(catalog: Catalog) -> list[dict[str, Any]]:
     return joined.filter(known).to_dicts()
 
 
+def storage_networks(catalog: Catalog) -> list[str]:
+    """Networks that boxes of storage hang on, by name."""
+    return sorted({r["made"]["network"] for r in _rows(catalog)} - {None})
+
+
 def system_of(tier: dict[str, Any], catalog: Catalog) -> System | None:
     """What a system sold by the TB is made of: its own row, else that of its class; None where neither is known."""
     rows = {(r["kind"], r["system"]): r for r in _rows(catalog)}

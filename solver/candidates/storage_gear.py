@@ -15,6 +15,7 @@ from solver.candidates.storage_keys import boxes_key
 from solver.candidates.storage_needs import DataNeed
 from solver.candidates.storage_network import Held, network_rows
 from solver.candidates.storage_place import Loads, Placing, Prices, drive_rows
+from solver.candidates.storage_speed import port_rows
 from solver.candidates.storage_tiers import Tier, egress_prices, open_providers, open_site, storage_tiers
 from solver.candidates.storage_use import Book, Sum, gear, plus, times, uses
 
@@ -41,6 +42,7 @@ def storage_gear(context: GearContext) -> Made:
         placings.setdefault(need.work, []).append(placing)
     for name, use in using.items():
         drive_rows(book, use, placings[name])
+        port_rows(book, use, placings[name])
     draw = catalog.assumption("host_draw_share")
     boxes = [held for load in loads.values() if load.users and (held := _tier(book, load, draw)) is not None]
     network_rows(book, boxes)

@@ -7,6 +7,7 @@ from the tokens per second of the option that is chosen.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,7 @@ from problems.data import STAGEABLE, DataClass, DataKind, KeptData, Raid, Staged
 from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, Serve, Workload
 from solver.candidates.jobs import deadline_h
 from solver.candidates.serving import model_frame
+from solver.candidates.storage_boxes import storage_networks
 from solver.features.memory_training import adapter_parameters
 from solver.features.storage import (
     checkpoint_gb_s,
@@ -66,6 +68,10 @@ class DataNeed:
         Share of the drives that RAID keeps there [fraction].
     site, country : str, optional
         Where it must be.
+    readers : int
+        Replicas that read it together at `read_gb_s`.
+    port_gb_s : float
+        Speed of the slowest port that a server may have towards storage boxes of own sites; infinite where there are none [GB/s].
     """
 
     key: str
@@ -87,6 +93,8 @@ class DataNeed:
     raid_kept: float = 1.0
     site: str | None = None
     country: str | None = None
+    readers: int = 1
+    port_gb_s: float = math.inf
 
     @property
     def stage_gb_s(self) -> float:
@@ -202,7 +210,14 @@ def _of_work(work: Workload, data: DataClass, problem: Problem, catalog: Catalog
         runs=runs,
         local=data.kind in (*STAGEABLE, "kv_offload"),
         raid_kept=raid_share(raid, 2),
+        readers=int(data.readers or 1),
+        port_gb_s=_slowest_port(catalog) if problem.sites else math.inf,
     )
+
+
+def _slowest_port(catalog: Catalog) -> float:
+    ports = catalog.network.filter(pl.col("network").is_in(storage_networks(catalog)))["gbps_per_port"]
+    return min((float(gbps) / 8 for gbps in ports), default=math.inf)
 
 
 def _usual_stage_h(limit_h: float | None, catalog: Catalog) -> float:

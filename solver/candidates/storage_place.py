@@ -74,6 +74,9 @@ class Placing:
         self.kept: dict[str, Sum] = {}  # M_P
         self.most = most_stream(need, use)
         self.streams: dict[str, Sum] = {}  # from the drives of the nodes at a place
+        self.ported: dict[
+            tuple[str, str], list[tuple[Sum, Sum]]
+        ] = {}  # by site and network: where it lies, and streams
 
     def add(self) -> None:
         """Everything of the class."""
@@ -116,7 +119,10 @@ class Placing:
                 book.row(here, times(-1, self.masters), high=0)
             load.users.append(key)
             load.size = plus(load.size, times(size_gb(need), here))
-            load.read = plus(load.read, times(fixed_read, here), self._stream(key, load.tier.key))
+            stream = self._stream(key, load.tier.key)
+            load.read = plus(load.read, times(fixed_read, here), stream)
+            if tier.site is not None and tier.box is not None and tier.box.network is not None and tier.box.ports:
+                self.ported.setdefault((tier.site, tier.box.network), []).append((here, stream))
             load.write = plus(load.write, times(fixed_write, here))
             load.iops = plus(load.iops, times(iops, here))
             self._wants(load, fixed_read + self.most, fixed_write + staging, iops)

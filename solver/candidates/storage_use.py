@@ -18,7 +18,7 @@ STREAM_STEP = 100
 """Reading that follows the training rate is counted in steps of 10 MB/s [0.1 MB/s]."""
 
 Sum = dict[tuple[str, Any], int]
-"""A linear sum: coefficient by (kind of variable, its name); kinds are gear, options, replicas."""
+"""A linear sum: coefficient by (kind of variable, its name); kinds are gear, options, replicas, nodes."""
 
 
 def gear(key: str, factor: int = 1) -> Sum:
@@ -60,18 +60,28 @@ class Book:
 
     def row(self, *sums: Sum, low: int | None = None, high: int | None = None) -> None:
         """low <= sum <= high."""
-        parts: dict[str, dict[Any, int]] = {"gear": {}, "options": {}, "replicas": {}, "served": {}}
+        parts: dict[str, dict[Any, int]] = {"gear": {}, "options": {}, "replicas": {}, "served": {}, "nodes": {}}
         for (kind, name), factor in plus(*sums).items():
             if factor:
                 parts[kind][name] = factor
         if any(parts.values()) or (low or 0) > 0 or (high is not None and high < 0):
-            options, replicas, gear = parts["options"], parts["replicas"], parts["gear"]
-            self.rules.append(GearRule("storage", "", low, high, options=options, replicas=replicas, gear=gear))
+            self.rules.append(
+                GearRule(
+                    "storage",
+                    "",
+                    low,
+                    high,
+                    nodes=parts["nodes"],
+                    options=parts["options"],
+                    replicas=parts["replicas"],
+                    gear=parts["gear"],
+                )
+            )
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run a job, as data sees it. Drives are those of the job's share of the nodes."""
+    """One way to run a job, as data sees it. Drives are those of the job's share of the nodes, `part` [nodes]."""
 
     row: int
     place: str
@@ -80,6 +90,7 @@ class Way:
     tokens_per_s: float
     rent: float  # of a month [money]; 0 on held nodes
     drives: tuple[int, int, int, int]  # GB, reading, writing [0.1 MB/s], operations [1/s]
+    part: float
 
     def stream(self, need: DataNeed) -> int:
         """Reading of training data at the rate of this way [0.1 MB/s]."""
@@ -93,13 +104,14 @@ def stream_speed(tokens_per_s: float, token_bytes: float) -> int:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of replica of a service: its share of the traffic and of its nodes' drives."""
+    """One kind of replica of a service: its share of the traffic, of its nodes' drives, and its `part` of a node."""
 
     row: int
     place: str
     most: int
     share: float
     drives: tuple[int, int, int, int]
+    part: float
 
 
 @dataclass(frozen=True)
@@ -136,9 +148,14 @@ def uses(book: Book) -> dict[str, Use]:
     return out
 
 
+def _part(r: dict[str, Any], whole: bool) -> float:
+    """Whole nodes, or the GPUs' share of them [nodes]."""
+    return float(r["nodes"]) if whole else float(r["gpus"] / r["per_node"])
+
+
 def _share(r: dict[str, Any], whole: bool) -> tuple[int, int, int, int]:
-    """Drives of whole nodes, or of the GPUs' share of one."""
-    part = r["nodes"] if whole else r["gpus"] / r["per_node"]
+    """Drives of whole nodes, or of the GPUs' share of them."""
+    part = _part(r, whole)
     gb, read, write, iops = (math.floor(r[c] * part + 1e-9) for c in DRIVES)
     return gb, read, write, iops
 
@@ -150,10 +167,12 @@ def _job(book: Book, work: str, pools: pl.DataFrame) -> Use:
         mine = found.options.filter(pl.col("work") == work).join(pools, on="pool", how="inner").sort("row")
         for r in mine.iter_rows(named=True):
             rent = 0.0 if r["pooled"] else r["cash"] / found.terms.horizon
-            drives = _share(r, whole=not r["pooled"] or not r["per_node"])
+            whole = not r["pooled"] or not r["per_node"]
             trains = r["rate_unit"] == "tokens/s"
             rate = r["rate"] if trains else 0.0
-            ways.append(Way(r["row"], r["place"], r["pooled"], r["duration_h"], rate, rent, drives))
+            ways.append(
+                Way(r["row"], r["place"], r["pooled"], r["duration_h"], rate, rent, _share(r, whole), _part(r, whole))
+            )
     at: dict[str, Sum] = {}
     for way in ways:
         at.setdefault(way.place, {})["options", way.row] = 1
@@ -186,7 +205,7 @@ def _service(book: Book, work: Serve, pools: pl.DataFrame) -> Use:
             most = max(1, nodes * r["per_node"] // r["gpus"])
             # A kind that cannot serve the whole mix may have to keep all of it.
             share = min(1.0, rate / total) if rate > 0 else 1.0
-            kinds.append(Kind(r["row"], r["place"], most, share, _share(r, whole=False)))
+            kinds.append(Kind(r["row"], r["place"], most, share, _share(r, whole=False), _part(r, whole=False)))
     at: dict[str, Sum] = {}
     for name in dict.fromkeys(k.place for k in kinds):
         here = [k for k in kinds if k.place == name]

@@ -31,6 +31,7 @@ from solver.features.parts import (
     worst_confidence,
 )
 from solver.features.parts_choice import HOST, host_choices, with_nics
+from solver.features.storage_room import INSIDE, storage_room
 
 WHOLE = "whole"
 """Level of systems sold whole: nothing in them is chosen."""
@@ -64,6 +65,7 @@ COLUMNS = [
     "supply_max_w",
     "lanes_used",
     "lanes",
+    "storage_room",
     "parts",
 ]
 
@@ -91,7 +93,9 @@ TYPES: dict[str, Any] = {
         ),
         pl.Float64,
     ),
-    **dict.fromkeys(("cpu", "module", "storage", "network", "cooling", "price_confidence", "price_as_of"), pl.String),
+    **dict.fromkeys(
+        ("cpu", "module", "storage", "network", "cooling", "price_confidence", "price_as_of", "storage_room"), pl.String
+    ),
     "has_rdma": pl.Boolean,
 }
 
@@ -125,6 +129,7 @@ def server_builds(
     unpowered: Unpowered | None = None,
     alike: Sequence[str] | None = None,
     least_confidence: str = "recalled",
+    stored: Sequence[str] = (),
 ) -> Built:
     """Everything worth buying: systems as they are, and the best builds of the rest for every requirement level.
 
@@ -139,6 +144,8 @@ def server_builds(
         if it is equal in these columns, too. Without it only builds that are the same in all parts are one.
     least_confidence : str
         Builds whose price is less sure stand in for no others that are.
+    stored : sequence of str
+        Storage networks of which a site may want NICs in its servers (see `compatible_builds`).
 
     Returns
     -------
@@ -147,7 +154,7 @@ def server_builds(
         CPUs, and network and nic_count are null where the catalogue does not tell. A machine that several levels lead to is
         there once.
     """
-    built, refused = compatible_builds(parts, levels, watt_usd=watt_usd, unpowered=unpowered)
+    built, refused = compatible_builds(parts, levels, watt_usd=watt_usd, unpowered=unpowered, stored=stored)
     whole, unpriced = complete_systems(parts)
     every = pl.concat([whole, built]).unique(
         ["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True
@@ -158,7 +165,12 @@ def server_builds(
 
 
 def compatible_builds(
-    parts: Parts, levels: pl.DataFrame, *, watt_usd: float = 0.0, unpowered: Unpowered | None = None
+    parts: Parts,
+    levels: pl.DataFrame,
+    *,
+    watt_usd: float = 0.0,
+    unpowered: Unpowered | None = None,
+    stored: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Find the cheapest machine without any incompatibility for each server, card, card count and level.
 
@@ -175,6 +187,9 @@ def compatible_builds(
         limited: then all that draw less than every cheaper one stay. They are numbered by price in `variant`, from 0.
     unpowered : Unpowered, optional
         Builds of which only those stay that are worth their price by money alone; the others keep their numbers.
+    stored : sequence of str
+        Storage networks of which a site may want NICs: what is cheapest is asked of builds with the same room for these
+        (`solver.features.storage_room`), since a cheaper one may have none.
 
     Returns
     -------
@@ -195,7 +210,9 @@ def compatible_builds(
     # One NIC for each of one card is what one NIC a node is.
     same = pl.col("nic_per_gpu") & pl.col("twin").fill_null(False) & (pl.col("gpus") == 1)
     builds, unplugged = with_nics(hosts.join(twins, on="needs", how="inner").filter(~same).drop("twin"), parts)
-    judged = _totals(builds).with_columns(reason=first_broken(BUILD_RULES))
+    judged = _totals(builds).with_columns(
+        reason=first_broken(BUILD_RULES), storage_room=storage_room(stored, parts.network)
+    )
     ordered = ["price_usd", "supply_w", "cpu", "module", "ram_count", "storage", "network"]
     fine = judged.filter(pl.col("reason").is_null()).sort(*KEY, *ordered)
     kept = worth_keeping(fine, watt_usd).with_columns(variant=pl.int_range(pl.len()).over(KEY).cast(pl.Int64))
@@ -213,7 +230,7 @@ def compatible_builds(
 
 
 def worth_keeping(builds: pl.DataFrame, watt_usd: float) -> pl.DataFrame:
-    """Builds that save enough watts for their price against every cheaper one of their key.
+    """Builds that save enough watts for their price against every cheaper one of their key and room for storage NICs.
 
     `builds` are ordered by price_usd within `KEY`; `watt_usd` as in `compatible_builds`.
     """
@@ -222,7 +239,7 @@ def worth_keeping(builds: pl.DataFrame, watt_usd: float) -> pl.DataFrame:
 
 def _worth_it(watt_usd: float) -> pl.Expr:
     worth = pl.col("supply_w") if math.isinf(watt_usd) else pl.col("price_usd") + watt_usd * pl.col("supply_w")
-    return (worth < worth.cum_min().shift(1).over(KEY)).fill_null(True)
+    return (worth < worth.cum_min().shift(1).over(*KEY, "storage_room")).fill_null(True)
 
 
 def _powered_or_paid(builds: pl.DataFrame, unpowered: Unpowered) -> pl.DataFrame:
@@ -392,6 +409,7 @@ def complete_systems(parts: Parts) -> tuple[pl.DataFrame, pl.DataFrame]:
         nameplate_w="max_power_w",
         host_nameplate_w=pl.col("max_power_w") - pl.col("card_w") * pl.col("gpus"),
         variant=pl.lit(0, pl.Int64),
+        storage_room=pl.lit(INSIDE),
         parts=pl.concat_list(
             pl.format("1 x {}", "server"),
             pl.format("{} x {}", "gpus", "accelerator"),

@@ -176,11 +176,24 @@ def network(result: Result) -> dict[str, float]:
     return {(i.gear or "").split(" ")[1]: i.quantity for i in lines}
 
 
-@pytest.mark.parametrize(("speed", "expected"), [(45, (0, 2)), (46, (1, 4)), (360, (1, 16)), (361, (2, 18))])
-def test_ports_of_boxes(speed: int, expected: tuple[int, int]) -> None:
-    """Two ports of 200 Gb/s a box, switches of 32 ports of which half are for boxes; one box alone needs none."""
-    found = network(plan(tiers(TLC), "10TB", {"read": f"{speed}GB/s"}))
-    assert (found.get("switch", 0), found["links"]) == expected
+@pytest.mark.parametrize(
+    ("speed", "expected"),
+    [
+        (45, {"links": 2}),
+        (46, {"switch": 1, "links": 5}),
+        (675, {"switch": 1, "links": 31}),
+        (676, {"flat2": 2, "links": 33}),
+        (1395, {"flat2": 2, "links": 63}),
+        (1396, {"leaf": 5, "spine4": 4, "links": 65, "trunk": 80}),
+    ],
+)
+def test_ports_of_boxes(speed: int, expected: dict[str, int]) -> None:
+    """Two ports of 200 Gb/s a box of 45 GB/s and one of the system, switches of 32 ports; one box alone needs none.
+
+    Two switches need no links between them, as every box has a port on each: 64 ports. Of 65, sixteen to a leaf, five leaves have 80
+    links upward: three spines have the ports, four spread the sixteen of a leaf evenly.
+    """
+    assert network(plan(tiers(TLC), "10TB", {"read": f"{speed}GB/s"})) == expected
 
 
 def test_the_fabric_of_the_nodes_stays_as_published() -> None:
@@ -236,7 +249,7 @@ def test_tampered_boxes_are_refused() -> None:
     assert "storage boxes in no circuit" in said("circuit ", no_place)
     assert "W in a rack" in said("rack ", more_places)
     assert "ports of storage on 0 switches" in said("storage-network switch", lambda i: None)
-    assert "cables for 4 ports of storage" in said("storage-network links", lambda i: None)
+    assert "0 cables for 5 ports of storage" in said("storage-network links", lambda i: None)
     assert "energy of the storage network" in said(
         "storage-network switch", lambda i: i if i.kind != "energy" else None
     )
