@@ -80,9 +80,15 @@ def _of_all_menus(inst: Instance, loose: Instance, how: How, patience: float, sl
         found = _searched(near.instance, inside, patience, False).found
         if found.values is not None:
             best = bounded(replace(found, values=near.widened(found.values)), low, how.gap)
-            if best.status is Status.OPTIMAL:
+            late = time.monotonic() - started >= PATIENCE * how.time_limit_s
+            if best.status is Status.OPTIMAL or (late and best.gap is not None and best.gap <= how.gap):
                 # What beats it with no limit at all would beat it with any menu too.
                 return Looked(replace(best, wall_s=time.monotonic() - started), part, wide.extra, wide.unlimited)
+    if how.time_limit_s <= time.monotonic() - started:
+        none = replace(
+            wide.found, status=Status.UNKNOWN, stop_reason=StopReason.TIME_LIMIT, objective=None, values=None
+        )
+        return Looked(best or none, part, wide.extra)
     rest = _searched(inst, replace(how, time_limit_s=left(), floor=max(low, how.floor)), patience, False)
     found = rest.found
     if best is not None and (found.objective is None or (best.objective or 0) < found.objective):

@@ -9,14 +9,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from solver.bounding.beyond import MANY_POOLS
+from solver.bounding.fold import fold, remember
 from solver.instance import Instance
 from solver.search import Values
 
 
 def loosened(inst: Instance) -> Instance | None:
-    """The instance with what was cut off menus, and more; None where nothing was."""
+    """The instance with what was cut off menus, and more; None where nothing was. Its families are those of the instance."""
     if not any(row.loose for row in inst.rows):
         return None
+    loose = _loosened(inst)
+    families = fold(inst) if len(inst.pools) >= MANY_POOLS else None
+    if families is not None:
+        remember(loose, replace(families, instance=_loosened(families.instance)))
+    return loose
+
+
+def _loosened(inst: Instance) -> Instance:
     return replace(
         inst,
         gear=tuple(replace(g, max_count=0) if g.narrow else g for g in inst.gear),

@@ -29,8 +29,9 @@ from solver.cheaper import Cheaper
 from solver.events import SolveOptions
 from solver.instance import Instance
 from solver.least import least
+from solver.loosened import loosened
 from solver.model import build_model
-from solver.plan import Result, SingleType, Status
+from solver.plan import Result, SingleType, Status, StopReason
 from solver.reuse import Known, scaled_as
 from solver.search import Found, Values, run
 from solver.search_state import How
@@ -40,6 +41,8 @@ BOUND_S = 1.0
 """Most that the bound of one type may take [s]."""
 GAP = 0.001
 """Gap at which the plan of a type counts as found; what is stated of it is its bound."""
+LARGE_S, LARGE_POOLS = 2.0, 1_000
+"""Among so many pools and more nothing is begun in less time than that: it would take longer to build than to search."""
 LEAST_S = 0.2
 """A search gets so much time at least [s]."""
 BOUNDS_SHARE = 0.5
@@ -210,6 +213,7 @@ def serves_all(inst: Instance) -> bool:
 
 def lower_bound(inst: Instance, time_s: float) -> float | None:
     """What no plan of an instance is below, from its linear relaxation; None where that says nothing in time."""
+    inst = loosened(inst) or inst
     lin = linear(inst) if has_mixes(inst) and simple(inst) else None
     if lin is not None:
         bound = relax(lin, time_s).bound
@@ -227,6 +231,8 @@ def cheapest(
     floor: float = -math.inf,
 ) -> Found:
     """Minimise an instance whose plan is seen only if it is better than the plan itself."""
+    if len(inst.pools) >= LARGE_POOLS and time_s < LARGE_S:
+        return Found(Status.UNKNOWN, StopReason.TIME_LIMIT, None, None, None, 0.0, None, 0, 0)
     return least(inst, How(max(LEAST_S, time_s), gap, options.workers, options.seed, stop=stop, floor=floor)).found
 
 
