@@ -41,8 +41,8 @@ BOUND_S = 1.0
 """Most that the bound of one type may take [s]."""
 GAP = 0.001
 """Gap at which the plan of a type counts as found; what is stated of it is its bound."""
-LARGE_S, LARGE_POOLS = 2.0, 1_000
-"""Among so many pools and more nothing is begun in less time than that: it would take longer to build than to search."""
+POOLS_PER_S = 1_700
+"""Pools that are priced and built in a second: where there is less time than that takes, no search is begun that could not end."""
 LEAST_S = 0.2
 """A search gets so much time at least [s]."""
 BOUNDS_SHARE = 0.5
@@ -231,7 +231,7 @@ def cheapest(
     floor: float = -math.inf,
 ) -> Found:
     """Minimise an instance whose plan is seen only if it is better than the plan itself."""
-    if len(inst.pools) >= LARGE_POOLS and time_s < LARGE_S:
+    if len(inst.pools) >= POOLS_PER_S * max(LEAST_S, time_s):
         return Found(Status.UNKNOWN, StopReason.TIME_LIMIT, None, None, None, 0.0, None, 0, 0)
     return least(inst, How(max(LEAST_S, time_s), gap, options.workers, options.seed, stop=stop, floor=floor)).found
 
