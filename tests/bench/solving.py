@@ -115,8 +115,8 @@ def searched(inst: Instance, limit: float, threads: int) -> dict[str, Any]:
     """Search an instance and note when what was known."""
     from solver.blend import has_mixes
     from solver.bounding.linear import linear
+    from solver.least import least
     from solver.search_state import How
-    from solver.staged import staged
 
     log: list[tuple[float, float | None, float | None]] = []
     started, cpu = time.monotonic(), time.process_time()
@@ -124,20 +124,9 @@ def searched(inst: Instance, limit: float, threads: int) -> dict[str, Any]:
     def note(best: float | None, bound: float | None) -> None:
         log.append((time.monotonic() - started, best, bound))
 
+    # As a user's search goes: CP-SAT alone has the workers that the machine's cores call for.
     mixed = has_mixes(inst) and linear(inst) is not None
-    found = staged(inst, How(limit, 0.0, threads, 1, on_progress=note)) if mixed else None
-    if found is None:
-        from solver.focus import focused
-        from solver.model import build_model
-        from solver.search import run
-
-        # As a user's search goes: CP-SAT has the workers that the machine's cores call for.
-        in_focus = focused(inst, How(limit, 0.0, 0, 1, on_progress=note))
-        if in_focus is None:
-            built = build_model(inst)
-            found = run(built, time_limit_s=limit, gap=0.0, workers=0, seed=1, on_progress=note, patience=1.0)
-        else:
-            found = in_focus.found
+    found = least(inst, How(limit, 0.0, threads if mixed else 0, 1, on_progress=note), patience=1.0).found
     wall = time.monotonic() - started
     bound = found.bound
     near = [t for t, best, _ in log if best is not None and bound is not None and best <= bound * 1.01]

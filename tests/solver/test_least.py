@@ -12,6 +12,7 @@ from solver.least import LEAST_S, Looked, least
 from solver.plan import Status, StopReason
 from solver.search import Found, Values
 from solver.search_state import How
+from tests.oracle.bare import bare
 
 NOTHING = Values({}, {}, {}, {}, {}, {}, {}, {})
 
@@ -28,9 +29,9 @@ def test_a_plan_that_cannot_be_remixed_costs_its_time(
         return Looked(Found(Status.OPTIMAL, StopReason.PROVED, 1, 1.0, NOTHING, took, took, 0, 0))
 
     monkeypatch.setattr(module, "_least", search)
-    monkeypatch.setattr(module, "unmixed", lambda inst: object())
+    monkeypatch.setattr(module, "unmixed", lambda inst: bare())
     monkeypatch.setattr(module, "remixed", lambda inst, values: None)
-    least(object(), How(limit, 0.0, 1, 1))  # type: ignore[arg-type]
+    least(bare(), How(limit, 0.0, 1, 1))
     first, second = given
     assert first == limit
     assert second <= max(LEAST_S, limit - took)
