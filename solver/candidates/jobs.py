@@ -420,6 +420,9 @@ def fixed_options(work: Fixed, pools: pl.DataFrame, catalog: Catalog) -> tuple[p
     if counted:
         reasons.append((pl.col("gpus") < work.count, "fewer accelerators per node than asked for"))
     reasons.append(((pl.col("min_nodes") > work.nodes).fill_null(False), "sold from more nodes on than asked for"))
+    if work.nodes > 1:
+        slow = (pl.col("kind") == "server") & pl.col("network").is_not_null() & ~pl.col("rdma").fill_null(False)
+        reasons.append((slow, "no RDMA network for work on several nodes"))
     if work.cpus is not None:
         reasons.append((~(pl.col("cores") * 2 >= work.cpus).fill_null(False), "CPUs too few or unknown (cpus)"))
     if work.ram is not None:
