@@ -17,7 +17,7 @@ from solver.solve import SolveOptions, solve
 from solver.verify import verify
 from tests.solver.drawn_problems import drawn_problem
 
-ORDINARY, MANY = 4, 14
+ORDINARY, MANY = 4, 9
 TIME_S = 20.0
 
 
