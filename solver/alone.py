@@ -81,7 +81,8 @@ def compared(
     of_one_type = None
     used = types_used(scaled.instance, values)
     if len(used) > 1 and not stopped():
-        limit = min(TYPES_S, time_limit / 2)
+        # Half of the time where something else is asked as well.
+        limit = min(TYPES_S, time_limit / 2 if mixed or shares else time_limit)
         of_one_type = single_type(found, catalog, result, limit, options, stop, used, (small, scaled), cheaper)
     out: list[Alone] = []
     left = deadline - time.monotonic()

@@ -41,8 +41,8 @@ BOUND_S = 1.0
 """Most that the bound of one type may take [s]."""
 GAP = 0.001
 """Gap at which the plan of a type counts as found; what is stated of it is its bound."""
-POOLS_PER_S = 1_700
-"""Pools that are priced and built in a second: where there is less time than that takes, no search is begun that could not end."""
+LARGE_POOLS, POOLS_PER_S = 1_000, 1_700
+"""Among so many pools and more no search is begun that could not end: so many are priced and built in a second."""
 LEAST_S = 0.2
 """A search gets so much time at least [s]."""
 BOUNDS_SHARE = 0.5
@@ -231,7 +231,7 @@ def cheapest(
     floor: float = -math.inf,
 ) -> Found:
     """Minimise an instance whose plan is seen only if it is better than the plan itself."""
-    if len(inst.pools) >= POOLS_PER_S * max(LEAST_S, time_s):
+    if len(inst.pools) >= max(LARGE_POOLS, POOLS_PER_S * time_s):
         return Found(Status.UNKNOWN, StopReason.TIME_LIMIT, None, None, None, 0.0, None, 0, 0)
     return least(inst, How(max(LEAST_S, time_s), gap, options.workers, options.seed, stop=stop, floor=floor)).found
 
