@@ -170,6 +170,7 @@ class Neighbours:
         left: Callable[[], float],
     ) -> tuple[list[int] | None, bool]:
         """The best point of a neighbourhood that carries all demands, if it beats `objective`; whether it was searched to its end."""
+        program.grow_safely()
         program.fix({v: best[v] for v in fixed.tolist()})
         for _ in range(REPAIRS):
             if left() <= 0.05 or self.over():

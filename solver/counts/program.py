@@ -67,7 +67,7 @@ class Program:
         self._cutoff = self._model.add_linear_constraint(lb=-math.inf, ub=math.inf)
         self.price(self._cost)
         self._fixed: list[int] = []
-        self.grow()
+        self.grow_safely()
 
     def price(self, cost: Mapping[int, float]) -> None:
         """Set the cost of columns; the rest costs nothing."""

@@ -12,12 +12,14 @@ from solver.bounding.linear import Linear
 from solver.bounding.relaxation import Relaxed
 from solver.bounding.restrict import Part, restricted
 from solver.bounding.route import balanced
+from solver.counts.combine import Combine
 from solver.counts.commitments import Commitments
 from solver.counts.cover import Cover
 from solver.counts.hull import Hull
 from solver.counts.model import CountsModel
 from solver.counts.neighbours import Neighbours
 from solver.counts.program import Program
+from solver.counts.tree import Tree
 from solver.fixed_values import plan_at
 from solver.instance import Instance
 from solver.model import PlanModel, build_model
@@ -36,8 +38,6 @@ SURE = 1e-6
 
 FIRST_SHARE = 0.6
 """Share of that time for the first search: its point may break rows that are not there yet, and is no plan then."""
-HULL_SHARE = 0.4
-"""Share of the time of a bound in which rows of least costs are looked for."""
 
 Take = Callable[[int, Values], None]
 
@@ -47,10 +47,14 @@ class CountSearch:
 
     Parameters
     ----------
+    usable
+        Pools and options; those of the plan to start from must be among them.
     values
-        The plan to start from; its pools must be among `pools`.
+        The plan to start from.
     on_better
         Gets the objective and values of plans of the whole instance that the exact model accepts.
+    small
+        All that a better plan could use is there, and rows of least costs are of use: see `bound`.
     """
 
     def __init__(
@@ -58,7 +62,7 @@ class CountSearch:
         inst: Instance,
         lin: Linear,
         relaxed: Relaxed,
-        pools: Sequence[int],
+        usable: tuple[Sequence[int], Sequence[int] | None],
         values: Values,
         *,
         left: Callable[[], float],
@@ -66,7 +70,7 @@ class CountSearch:
         on_better: Take,
         small: bool = False,
     ) -> None:
-        self._part = restricted(inst, pools)
+        self._part = restricted(inst, *usable)
         known = self._part.narrowed(values)
         if known is None:
             raise ValueError("the plan uses a pool that is left out")
@@ -76,6 +80,37 @@ class CountSearch:
         self._exact = build_model(self._part.instance)
         self._best = self._counts.solution(known)
         self._relaxed = _committed(self._part, lin, relaxed)
+        self._hull: Hull | None = None
+        self._prices = np.zeros(0)
+
+    def tighten(self, threads: int, left: Callable[[], float]) -> None:
+        """Look for rows of least costs that the relaxation breaks."""
+        self._hull = Hull(self._counts, threads)
+        self._hull.run(left, self._over)
+        self._prices = self._hull.seen
+
+    def bound(
+        self, *, left: Callable[[], float], tree_left: Callable[[], float], on_bound: Callable[[float], None]
+    ) -> None:
+        """Bound what plans cost, beside other searches: by the tree, then by branch and bound with all rows that it found."""
+        if self._hull is not None:
+            Tree(self._hull, left=tree_left, over=self._over).run(on_bound, self._better)
+        _branch(self._counts, self._best, left=left, over=self._over, on_bound=on_bound, on_point=self._better)
+
+    def combined(self, left: Callable[[], float], *, seed: int, step: int) -> None:
+        """Put plans together from counts that cost least at prices about those of the relaxation."""
+        if self._hull is not None and len(self._prices):
+            Combine(
+                self._counts,
+                self._hull.least,
+                self._prices,
+                self._best,
+                seed=seed,
+                step=step,
+                left=left,
+                over=self._over,
+                on_better=self._better,
+            ).run()
 
     def commitments(self, threads: int, left: Callable[[], float]) -> None:
         """Search over commitments, where load periods have nothing else to do with one another."""
@@ -89,7 +124,8 @@ class CountSearch:
         search.run(threads, left, self._better)
 
     def _better(self, objective: int, solution: list[int]) -> None:
-        self._best = solution
+        if objective <= self._counts.objective(self._best):
+            self._best = solution
         _hand_on(self._part, self._exact, self._counts.values(solution), self._on_better)
 
 
@@ -104,7 +140,6 @@ def bound_counts(
     over: Callable[[], bool],
     on_bound: Callable[[float], None],
     on_better: Take,
-    small: bool = False,
 ) -> None:
     """Bound what plans on some pools cost, by branch and bound on the whole model over counts; its points may be better plans.
 
@@ -112,8 +147,6 @@ def bound_counts(
     ----------
     usable
         Pools, and options, that a plan better than `values` could use.
-    small
-        Rows of least costs come first, and SCIP searches in place of HiGHS.
     """
     part = restricted(inst, *usable)
     columns = len(part.instance.replicas) * len(inst.periods)
@@ -121,12 +154,25 @@ def bound_counts(
     if known is None or columns > LARGEST:
         return
     counts = _model(part, lin, relaxed, left)
-    counts.small = small
-    if small:
-        whole_s = left()
-        Hull(counts, 1).run(lambda: left() - (1 - HULL_SHARE) * whole_s, over)
+
+    def point(objective: int, solution: list[int]) -> None:
+        _hand_on(part, build_model(part.instance), counts.values(solution), on_better)
+
+    _branch(counts, counts.solution(known), left=left, over=over, on_bound=on_bound, on_point=point)
+
+
+def _branch(
+    counts: CountsModel,
+    best: list[int],
+    *,
+    left: Callable[[], float],
+    over: Callable[[], bool],
+    on_bound: Callable[[float], None],
+    on_point: Callable[[int, list[int]], None],
+) -> None:
+    """Branch and bound on all rows of a model over counts, from a known point."""
     program = Program(counts)
-    hint: dict[int, float] | None = {v: float(x) for v, x in enumerate(counts.solution(known))}
+    hint: dict[int, float] | None = {v: float(x) for v, x in enumerate(best)}
     share = FIRST_SHARE
     while left() > 0.2 and not over():
         answer = program.solve(share * left(), gap=SURE, hint=hint)
@@ -136,13 +182,16 @@ def bound_counts(
             return
         whole = [round(answer.values[v]) for v in range(len(counts.model.proto.variables))]
         var = counts.built.context.variables.replicas
-        if counts.broken({key: whole[x.index] for key, x in var.items()}):
-            if not counts.grow():
+        with counts.lock:
+            broken = counts.broken({key: whole[x.index] for key, x in var.items()})
+            grown = counts.grow() if broken else 0
+        if broken:
+            if not grown:
                 return
-            program.grow()
+            program.grow_safely()
             hint = None
             continue
-        _hand_on(part, build_model(part.instance), counts.values(whole), on_better)
+        on_point(counts.objective(whole), whole)
         if answer.closed:
             return
 

@@ -14,6 +14,8 @@ from solver.search_state import State, held_pools, likely_pools, promising, usab
 
 COMMIT_SHARE, COUNTS_SHARE = 0.7, 0.96
 """By whose end the search over commitments, and that over all counts, must be done."""
+HULL_SHARE, TREE_SHARE = 0.4, 0.7
+"""The same for rows of least costs that the relaxation breaks, and for the tree with such rows."""
 EXTRA_POOLS = 4
 """Pools beside those that the relaxation uses, and as many again, among which better plans are looked for."""
 SMALL_COUNTS = 1_500
@@ -32,14 +34,14 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
         return
     threads = max(1, state.how.workers or 2)
     each = len(state.inst.services) * len(state.inst.periods)
-    # Where the whole is small HiGHS has something to say of it soon; else few pools and plans come first.
+    # Where the whole is small there is something to be said of it soon; else few pools and plans come first.
     small = len(usable_pools(state, relaxed)) * each <= SMALL_COUNTS
-    pools = promising(state, relaxed, EXTRA_POOLS).tolist()
+    few = sorted({*promising(state, relaxed, EXTRA_POOLS).tolist(), *held_pools(state), *likely_pools(state)})
     search = CountSearch(
         state.inst,
         lin,
         relaxed,
-        sorted({*pools, *held_pools(state), *likely_pools(state)}),
+        usable_part(state, relaxed) if small else (few, None),
         state.values,
         left=state.left,
         over=state.over,
@@ -50,6 +52,13 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
 
     def bound() -> None:
         try:
+            if small:
+                search.bound(
+                    left=lambda: state.left(COUNTS_SHARE),
+                    tree_left=lambda: state.left(TREE_SHARE),
+                    on_bound=state.raise_bound,
+                )
+                return
             assert state.values is not None
             bound_counts(
                 state.inst,
@@ -61,15 +70,17 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
                 over=state.over,
                 on_bound=state.raise_bound,
                 on_better=state.take,
-                small=small,
             )
         except BaseException as fault:  # handed on below
             faults.append(fault)
 
     beside = threading.Thread(target=bound, daemon=True)
     if small:
+        search.tighten(threads, lambda: state.left(HULL_SHARE))
         beside.start()
-    search.commitments(max(1, threads - small), lambda: state.left(COMMIT_SHARE))
+        search.combined(lambda: state.left(COMMIT_SHARE), seed=state.how.seed, step=state.step)
+    else:
+        search.commitments(threads, lambda: state.left(COMMIT_SHARE))
     if not small and not state.over():
         beside.start()
     if not state.over():

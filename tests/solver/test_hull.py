@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.counts.cover import Cover
-from solver.counts.hull import Hull, least_cost
+from solver.counts.hull import Hull
+from solver.counts.least_cost import least_cost
 from solver.counts.model import CountsModel
 from solver.counts.program import Program
 from solver.plan import Status
