@@ -150,9 +150,7 @@ def worth_of(at: Solved, use: LimitUse) -> LimitWorth | None:
 
 def _more_value(at: Solved, wider: Instance) -> str:
     """What of the first priority that gains a looser limit adds; empty where none does."""
-    ranks = ranked(
-        replace(wider, floors=()), lambda inst, near, share: at.study.search(build_model(inst), share, at.stop)
-    )
+    ranks = ranked(replace(wider, floors=()), lambda inst, near, share: at.study.best(inst, share=share, stop=at.stop))
     problem = at.study.loaded.problem
     for level, (number, floor) in enumerate(zip(priorities(problem), at.scaled.instance.floors, strict=True)):
         if level < len(ranks.levels) and ranks.levels[level].value > floor:

@@ -119,10 +119,7 @@ class Explorer:
             found, less = at.found, part_of(part, at.part)
             values = None if found.values is None else at.part.narrowed(found.values)
             return replace(found, values=None if values is None else less.widened(values)), less
-        built = build(part.instance)
-        if hint is not None:
-            give_hint(built, hint)
-        return self.study.search(built, stop=self.stop), part
+        return self.study.best(part.instance, build, stop=self.stop, near=hint, parts=False), part
 
     def lowest(self, order: Sequence[Sequence[str]], upper: dict[str, int]) -> Spot | None:
         """Plan with the least sum of the first group of axes, of the second group at that, and so on; None without one.

@@ -30,11 +30,12 @@ from solver.focus import MANY_POOLS, Focused, focused
 from solver.hints import give_hint
 from solver.instance import Instance
 from solver.left_out import kept_portfolio
+from solver.loosened import Looked, of_all_menus
 from solver.model import PlanModel, build_model, tie_break_model
 from solver.plan import Result, Status
 from solver.priorities import Ranked, ranked
 from solver.scaling import Scaled, scale, with_limits
-from solver.search import Found, run
+from solver.search import Found, Values, run
 from solver.search_state import How
 from solver.solve import base_dir, solve
 from solver.whatif.price_factors import with_factors
@@ -171,12 +172,45 @@ class Study:
             deterministic_limit=share * self.limit_s,
         )
 
+    def best(
+        self,
+        instance: Instance,
+        build: Build = build_model,
+        share: float = 1.0,
+        stop: threading.Event | None = None,
+        near: Values | None = None,
+        *,
+        parts: bool = True,
+    ) -> Found:
+        """Search all of an instance at once as `build` has it, of all ways to fill racks, from a plan where one is known.
+
+        `parts`: `build` can make a model of a part of the pools, too.
+        """
+
+        def search(some: Instance, _: float) -> Looked:
+            built = build(some)
+            if near is not None and some.pools == instance.pools:
+                give_hint(built, near)
+            return Looked(self.search(built, share, stop))
+
+        return of_all_menus(instance, search, parts=parts).found
+
     def least(self, instance: Instance, build: Build = build_model, stop: threading.Event | None = None) -> Focused:
         """Minimise an instance as `build` has it: on few of many pools first, then on what could beat that (`solver.focus`).
 
         Mixes of sizes that must outlive losses go without their loads first (`solver.blend.unmixed`): the same plans, fewer
         variables. What goes by the clock (`solver.staged`) is not used: an answer must not depend on how fast it is found.
         """
+
+        def search(some: Instance, _: float) -> Looked:
+            at = self._unmixed(some, build, stop)
+            return Looked(at.found, at.part, at.extra, at.unlimited)
+
+        looked = of_all_menus(instance, search)
+        at = self.all_of(instance, looked.found)
+        return at if looked.part is None else replace(at, part=looked.part)
+
+    def _unmixed(self, instance: Instance, build: Build, stop: threading.Event | None) -> Focused:
         plain = unmixed(instance) if build is build_model else instance
         if plain is not instance:
             at = self._least(plain, build, stop)
@@ -218,7 +252,7 @@ class Study:
         """Where workloads are weighed: the integers with the largest value of each priority as a floor, and the search."""
         if not scaled.instance.wishes:
             return scaled, None
-        ranks = ranked(scaled.instance, lambda inst, near, share: self.search(build_model(inst), share, stop))
+        ranks = ranked(scaled.instance, lambda inst, near, share: self.best(inst, share=share, stop=stop))
         return replace(scaled, instance=ranks.instance), ranks
 
     def ties(self, at: Focused, stop: threading.Event | None = None) -> Found | None:
