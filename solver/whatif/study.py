@@ -37,14 +37,15 @@ from solver.priorities import Ranked, ranked
 from solver.scaling import Scaled, scale, with_limits
 from solver.search import Found, Values, run
 from solver.search_state import How
-from solver.solve import base_dir, solve
+from solver.solve import TIE_POOLS, base_dir, solve
 from solver.whatif.price_factors import with_factors
 from solver.whatif.shared import Shared
 from solver.whatif.vary import PRICES, Amount, BadRequest, Scenario
 
 WALL_BACKSTOP = 20.0
 """Wall seconds allowed per unit of deterministic time, against a machine that stands still."""
-TIE_SHARE = 0.25
+TIE_SHARE, TIE_WORK = 0.25, 2.0
+"""Share of the limit of a search that breaking ties may take, and the most of it [deterministic units]."""
 MOST_READ = 256
 """Scenarios whose problem is kept."""
 WHOLE = (".users.total", ".requests", ".tokens", ".count", ".nodes", ".sequence", ".isl", ".osl", ".context", ".max")
@@ -78,6 +79,11 @@ class Study:
     def limit_s(self) -> float:
         """Deterministic limit of one search."""
         return self.loaded.problem.time_limit if self.time_limit_s is None else self.time_limit_s
+
+    @property
+    def tie_share(self) -> float:
+        """Share of the limit that the search among equal plans may take."""
+        return min(TIE_SHARE, TIE_WORK / self.limit_s) if self.limit_s else TIE_SHARE
 
     @cached_property
     def shared(self) -> Shared:
@@ -260,11 +266,13 @@ class Study:
         best = at.found.objective
         if at.found.status is not Status.OPTIMAL or best is None or (stop is not None and stop.is_set()):
             return None
+        if len(at.part.pools) > TIE_POOLS:
+            return None
         built = tie_break_model(at.part.instance, best)
         known = None if at.found.values is None else at.part.narrowed(at.found.values)
         if known is not None:
             give_hint(built, known)
-        again = self.search(built, TIE_SHARE, stop)
+        again = self.search(built, self.tie_share, stop)
         return None if again.values is None else replace(again, values=at.part.widened(again.values))
 
     def part(self, instance: Instance, most: int) -> Part | None:
