@@ -49,7 +49,9 @@ def consequences(inst: Instance) -> list[tuple[tuple[int, ...], list[Bounds | No
     Of bounds only those that differ from 0 and `max_count` are given; None for a choice that no plan can take.
     """
     rows = [
-        r for r in inst.rows if r.gear and not (r.commit or r.hourly or r.chosen or r.used or r.replicas or r.served)
+        r
+        for r in inst.rows
+        if r.gear and not (r.commit or r.hourly or r.chosen or r.used or r.replicas or r.served or r.sums)
     ]
     parts = [(part, limit) for r in rows for part, limit in _at_most(r)]
     holds: dict[int, list[int]] = defaultdict(list)

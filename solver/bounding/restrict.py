@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from solver.instance import Instance, Service, Terms
+from solver.instance import Instance, Service, Sum, Terms
 from solver.search import Values
 
 
@@ -109,8 +109,11 @@ def restricted(
                 used=_kept(row.used, number),
                 replicas=_kept(row.replicas, kind),
             )
+            if row.commit or row.chosen or row.used or row.replicas or row.hourly
+            else row
             for row in inst.rows
         ),
+        sums=tuple(Sum(_kept(x.commit, way), _kept(x.chosen, pick), x.chain) for x in inst.sums),
     )
     return Part(inst, small, kept, capacities, replicas, chosen)
 
