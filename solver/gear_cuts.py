@@ -13,6 +13,7 @@ holds for all plans. A choice that leaves no room for its own consequences is no
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import is_
 from typing import TYPE_CHECKING
 
 from solver.expressions import total
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 MOST_TURNS = 20
 """Most times that the rows are gone through for one choice; bounds that are not drawn to the end hold all the same."""
 Bounds = dict[int, tuple[int, int]]
+Consequence = tuple[tuple[int, ...], list[Bounds | None]]
+MOST_KEPT = 4
+_kept: list[tuple[tuple[object, ...], list[Consequence]]] = []
 
 
 def gear_cuts(ctx: Context) -> None:
@@ -43,16 +47,27 @@ def gear_cuts(ctx: Context) -> None:
                 ctx.model.add(var[g] <= total(high * var[z] for z, _, high in each))
 
 
-def consequences(inst: Instance) -> list[tuple[tuple[int, ...], list[Bounds | None]]]:
+def consequences(inst: Instance) -> list[Consequence]:
     """Sets of choices of which exactly one is taken, and for each choice the bounds of gear that follow from it.
 
-    Of bounds only those that differ from 0 and `max_count` are given; None for a choice that no plan can take.
+    Of bounds only those that differ from 0 and `max_count` are given; None for a choice that no plan can take. The last ones are kept:
+    parts of an instance with the same gear have the same.
     """
     rows = [
         r
         for r in inst.rows
         if r.gear and not (r.commit or r.hourly or r.chosen or r.used or r.replicas or r.served or r.sums)
     ]
+    read = (inst.gear, *rows)
+    known = next((k for k in list(_kept) if len(k[0]) == len(read) and all(map(is_, k[0], read))), None)
+    if known is None:
+        known = read, _consequences(inst, rows)
+        _kept.append(known)
+        del _kept[:-MOST_KEPT]
+    return known[1]
+
+
+def _consequences(inst: Instance, rows: list[Row]) -> list[Consequence]:
     parts = [(part, limit) for r in rows for part, limit in _at_most(r)]
     holds: dict[int, list[int]] = defaultdict(list)
     for n, (part, _) in enumerate(parts):

@@ -34,9 +34,11 @@ def telling(rows: Iterable[Row], sums: Sequence[Sum]) -> list[Row]:
 
 def _added(row: Row) -> dict[int, int]:
     """Gear of a row, each once."""
-    gear: dict[int, int] = {}
-    for g, factor in row.gear:
-        gear[g] = gear.get(g, 0) + factor
+    gear = dict(row.gear)
+    if len(gear) < len(row.gear):
+        gear = dict.fromkeys(gear, 0)
+        for g, factor in row.gear:
+            gear[g] += factor
     return gear
 
 

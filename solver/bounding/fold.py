@@ -18,6 +18,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from solver.bounding.moved import moved
 from solver.bounding.restrict import Part, restricted
 from solver.instance import Capacity, Instance, Option, Pool, Replica, Row, Sum, Terms
 from solver.search import Values
@@ -72,7 +73,7 @@ def _numbers(members: Members) -> dict[int, int]:
 
 READ = ("pools", "capacities", "services", "replicas", "options", "quotas", "rows", "sums")
 """What families are read from: instances that share these differ in limits alone."""
-MOST_KEPT = 6
+MOST_KEPT = 12
 _kept: list[tuple[tuple[object, ...], Folded | None]] = []
 
 
@@ -188,13 +189,13 @@ class _View:
         """Note what one sum says of each pool in it; of a chain, that it is in one of its sums."""
         name = (-2, part.chain) if part.chain in self.falling else (-1, s)
         inst, (ways, _, picks) = self.inst, self.place
-        said: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+        said: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
         for i, factor in part.commit:
-            said[inst.capacities[i].pool].append(("commit", ways[i], factor))
+            said[inst.capacities[i].pool].append((0, ways[i], factor))
         for q, factor in part.chosen:
-            said[inst.options[q].pool].append(("chosen", picks[q], factor))
+            said[inst.options[q].pool].append((1, picks[q], factor))
         for pool, mine in said.items():
-            self.terms[pool].append((name, *sorted(mine)))
+            self.terms[pool].append((name, *(mine if len(mine) == 1 else sorted(mine))))
 
     def _placed(self, row: Row) -> Iterable[tuple[int, str, int, int]]:
         """Terms of a row by pool: kind of the variable, its place in the pool's list, factor."""
@@ -330,10 +331,14 @@ def _least(amounts: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 
 def _pool(some: Sequence[Pool]) -> Pool:
+    if len(some) == 1:
+        return some[0]
     return replace(some[0], it_w=min(p.it_w for p in some), facility_w=min(p.facility_w for p in some))
 
 
 def _capacity(some: Sequence[Capacity], number: dict[int, int]) -> Capacity:
+    if len(some) == 1:
+        return moved(some[0], number[some[0].pool])
     return replace(
         some[0],
         pool=number[some[0].pool],
@@ -347,6 +352,8 @@ def _capacity(some: Sequence[Capacity], number: dict[int, int]) -> Capacity:
 
 
 def _replica(some: Sequence[Replica], number: dict[int, int]) -> Replica:
+    if len(some) == 1:
+        return moved(some[0], number[some[0].pool])
     return replace(
         some[0],
         pool=number[some[0].pool],
@@ -359,6 +366,8 @@ def _replica(some: Sequence[Replica], number: dict[int, int]) -> Replica:
 
 
 def _option(some: Sequence[Option], number: dict[int, int]) -> Option:
+    if len(some) == 1:
+        return moved(some[0], number[some[0].pool])
     return replace(
         some[0],
         pool=number[some[0].pool],

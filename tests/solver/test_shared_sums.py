@@ -10,6 +10,7 @@ import pytest
 
 from solver import constraints, model
 from solver.bounding.fold import fold
+from solver.bounding.moved import moved
 from solver.bounding.restrict import restricted
 from solver.candidates.gear import GearRule
 from solver.candidates.shared_sums import LEAST, shared
@@ -183,3 +184,9 @@ def test_rows_of_the_same_nodes_with_fewer_places_are_the_ones_that_are_kept() -
         Row("racks", "", 0, 0, sums=((0, 1),), gear=((0, -1),)),  # on both sides
     ]
     assert telling(rows, sums) == [rows[1], rows[3], rows[4], rows[5], rows[6]]
+
+
+def test_what_is_moved_to_another_pool_is_the_same_else() -> None:
+    for thing in (way(start=1, active=(True,)), kind(nodes=2), option(slots=3)):
+        assert moved(thing, 7) == replace(thing, pool=7)
+        assert moved(thing, thing.pool) is thing
