@@ -307,8 +307,9 @@ def _limits(answer: Answer, lines: Bill, values: Values) -> tuple[LimitUse, ...]
         mine = [r for r in room if r.field == field]
         taken = sum(factor * values.gear.get(g, 0) for r in mine for g, factor in r.gear)
         add(field, taken, sum(r.high or 0 for r in mine), field.rpartition(".")[2])
-    for row in map(inst.written_out, inst.rows):
+    for row in inst.rows:
         if row.field == "limits.operations":
+            row = inst.written_out(row)
             hours = sum(f * values.commit[i] for i, f in row.commit) + sum(
                 f * values.hourly[i, p] for i, p, f in row.hourly
             )

@@ -13,11 +13,10 @@ holds for all plans. A choice that leaves no room for its own consequences is no
 from __future__ import annotations
 
 from collections import defaultdict
-from operator import is_
 from typing import TYPE_CHECKING
 
 from solver.expressions import total
-from solver.instance import Instance, Row, Terms
+from solver.instance import Gear, Instance, Row, Terms
 
 if TYPE_CHECKING:
     from solver.context import Context
@@ -27,7 +26,7 @@ MOST_TURNS = 20
 Bounds = dict[int, tuple[int, int]]
 Consequence = tuple[tuple[int, ...], list[Bounds | None]]
 MOST_KEPT = 4
-_kept: list[tuple[tuple[object, ...], list[Consequence]]] = []
+_kept: list[tuple[tuple[tuple[Gear, ...], list[Row]], list[Consequence]]] = []
 
 
 def gear_cuts(ctx: Context) -> None:
@@ -56,15 +55,20 @@ def consequences(inst: Instance) -> list[Consequence]:
     rows = [
         r
         for r in inst.rows
-        if r.gear and not (r.commit or r.hourly or r.chosen or r.used or r.replicas or r.served or r.sums)
+        if r.gear and not (r.commit or r.hourly or r.chosen or r.used or r.replicas or r.served or r.sums or _idle(r))
     ]
-    read = (inst.gear, *rows)
-    known = next((k for k in list(_kept) if len(k[0]) == len(read) and all(map(is_, k[0], read))), None)
+    read = (inst.gear, rows)
+    known = next((said for about, said in list(_kept) if about == read), None)
     if known is None:
-        known = read, _consequences(inst, rows)
-        _kept.append(known)
+        known = _consequences(inst, rows)
+        _kept.append((read, known))
         del _kept[:-MOST_KEPT]
-    return known[1]
+    return known
+
+
+def _idle(row: Row) -> bool:
+    """Whether any counts of gear keep a row: places for nodes where none are left."""
+    return row.low is None and (row.high or 0) >= 0 and all(factor <= 0 for _, factor in row.gear)
 
 
 def _consequences(inst: Instance, rows: list[Row]) -> list[Consequence]:
