@@ -27,7 +27,7 @@ from solver.candidates.money import site_frame
 from solver.candidates.periods import Stage, week_periods
 from solver.candidates.survival import survival
 from solver.candidates.weekly import repeat_of
-from solver.gear_scaling import Names, scaled_gear, scaled_rows
+from solver.gear_scaling import Names, numbered_sums, scaled_gear, scaled_rows, scaled_sums
 from solver.instance import (
     DEMAND_UNIT,
     MOST_TO_LOSE,
@@ -135,6 +135,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         way={int(r["row"]): (i, bool(r["commit"])) for i, r in enumerate(ways)},
         stages={i: range(w["first_stage"], w["until_stage"]) for i, w in enumerate(ways) if w["commit"]},
         stage_of=tuple(p.stage for p in found.periods),
+        sums=numbered_sums(gears.rules),
     )
     instance = Instance(
         periods=tuple(p.name for p in found.periods),
@@ -152,6 +153,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         runs=_runs(problem, jobs) if any(o.slots for o in options) else (),
         weeks=week_periods(found.calendar, found.periods),
         rows=tuple(row for rule in gears.rules for row in scaled_rows(rule, names)),
+        sums=scaled_sums(names.sums, names),
         stage_of=tuple(p.stage for p in found.periods),
         wishes=_wishes(problem, rates),
         moved=tuple(g for g, key in enumerate(gear["key"]) if key.startswith((GIVEN_UP, STARTED))),

@@ -163,7 +163,7 @@ def loosened(inst: Instance, field: str, names: list[str], more: int) -> Instanc
         # A row with nodes says that some fit nowhere: no more room changes that.
         rows = (
             replace(r, high=r.high + more)
-            if r.field == field and r.high is not None and (field == OPERATIONS or not r.commit)
+            if r.field == field and r.high is not None and (field == OPERATIONS or not (r.commit or r.sums))
             else r
             for r in inst.rows
         )

@@ -364,7 +364,7 @@ class _Search:
         inst = self.inst
         most = [g.max_count for g in inst.gear]
         rows = []
-        for row in inst.rows:
+        for row in map(inst.written_out, inst.rows):
             base = sum(f * self.counts[i] for i, f in row.commit)
             base += sum(f for q, f in row.chosen if q in self.chosen)
             low = -math.inf if row.low is None else row.low - base
