@@ -93,6 +93,7 @@ def everything(loaded: LoadedProblem, cat: Catalog) -> Candidates:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(features, "unbeaten", lambda builds, *_, **__: builds)
         patch.setattr(onsite, "largest_node_w", lambda *_: math.inf)
+        patch.setattr(onsite, "largest_site_w", lambda *_: math.inf)
         patch.setattr(onsite, "watts_scarce", lambda _: True)
         return build_candidates(loaded.problem, cat, Path())
 
