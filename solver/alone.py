@@ -126,7 +126,7 @@ def shares_time(inst: Instance, values: Values) -> bool:
 
 def without_sharing(inst: Instance) -> Instance:
     """The same problem with every job that runs on held machines taking them all month."""
-    return replace(inst, options=tuple(replace(o, slots=0) if o.pooled else o for o in inst.options))
+    return replace(inst, options=tuple(replace(o, slots=0) if o.pooled and o.slots else o for o in inst.options))
 
 
 def _alone(name: str, search: Found, result: Result) -> Alone:

@@ -112,7 +112,8 @@ def _kinds(site: Site, context: GearContext, nic_w: float) -> list[Kind]:
     pools = context.found.pools
     held = pools.filter((pl.col("site") == site.name) & pl.col("pool").is_in(list(context.most_nodes)))
     groups: dict[tuple[int, float, str], dict[str, int]] = {}
-    for row in held.sort("pool").iter_rows(named=True):
+    read = held.sort("pool").select("pool", "storage_room", "it_w", "rack_units", "cooling")
+    for row in read.iter_rows(named=True):
         most = context.most_nodes[row["pool"]]
         if most:
             inside = row["storage_room"] in (None, INSIDE)
