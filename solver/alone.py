@@ -26,7 +26,7 @@ from solver.scaling import Scaled, scale
 from solver.search import Found, Values
 from solver.search_state import How
 from solver.single_modes import each_alone, modes_of
-from solver.single_type import cheapest, single_type, types_used
+from solver.single_type import NOT_BEGUN, cheapest, single_type, too_many, types_used
 
 EACH_S = 3.0
 """Most that the search for one alternative may take [s]."""
@@ -97,11 +97,14 @@ def compared(
         out.append(_alone(mode, search, result))
     unshared = None
     if shares and not stopped():
-        apart = without_sharing(scaled.instance)
-        families = fold(scaled.instance) if len(apart.pools) >= MANY_POOLS else None
-        if families is not None:
-            remember(apart, replace(families, instance=without_sharing(families.instance)))
-        search = cheapest(apart, min(EACH_S, deadline - time.monotonic()), GAP, options, stop, floor)
+        share = min(EACH_S, deadline - time.monotonic())
+        search = NOT_BEGUN
+        if not too_many(scaled.instance, share):
+            apart = without_sharing(scaled.instance)
+            families = fold(scaled.instance) if len(apart.pools) >= MANY_POOLS else None
+            if families is not None:
+                remember(apart, replace(families, instance=without_sharing(families.instance)))
+            search = cheapest(apart, share, GAP, options, stop, floor)
         if search.objective is not None and search.objective < cheaper.objective:
             # Its jobs have their machines all month: they have yet to be given their hours.
             how = How(EACH_S, GAP, options.workers, options.seed, stop=stop)
@@ -126,7 +129,7 @@ def shares_time(inst: Instance, values: Values) -> bool:
 
 def without_sharing(inst: Instance) -> Instance:
     """The same problem with every job that runs on held machines taking them all month."""
-    return replace(inst, options=tuple(replace(o, slots=0) if o.pooled else o for o in inst.options))
+    return replace(inst, options=tuple(replace(o, slots=0) if o.pooled and o.slots else o for o in inst.options))
 
 
 def _alone(name: str, search: Found, result: Result) -> Alone:

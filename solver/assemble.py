@@ -302,13 +302,14 @@ def _limits(answer: Answer, lines: Bill, values: Values) -> tuple[LimitUse, ...]
         facility += sum(x.facility_w * n for x, n in gear)
         add(f"sites.{site.name}.it_power", it, site.it_power, "W")
         add(f"sites.{site.name}.power", facility, site.power, "W")
-    room = [r for r in inst.rows if r.rule == "racks" and r.field and not r.commit]
+    room = [r for r in inst.rows if r.rule == "racks" and r.field and not (r.commit or r.sums)]
     for field in dict.fromkeys(r.field for r in room):
         mine = [r for r in room if r.field == field]
         taken = sum(factor * values.gear.get(g, 0) for r in mine for g, factor in r.gear)
         add(field, taken, sum(r.high or 0 for r in mine), field.rpartition(".")[2])
     for row in inst.rows:
         if row.field == "limits.operations":
+            row = inst.written_out(row)
             hours = sum(f * values.commit[i] for i, f in row.commit) + sum(
                 f * values.hourly[i, p] for i, p, f in row.hourly
             )

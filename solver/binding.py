@@ -15,6 +15,7 @@ from solver.events import SolveOptions
 from solver.focus import at_most
 from solver.instance import Instance
 from solver.limits import limits_of, without_limits
+from solver.loosened import any_of_all_menus
 from solver.model import build_model
 from solver.plan import Status
 from solver.search import Found, run
@@ -57,6 +58,11 @@ def binding_limits(
 
     def better(free: Instance, lift: Callable[[Instance], Instance]) -> bool | None:
         """Whether the instance without a limit has a better plan; `lift` takes the same limit off another one."""
+        if families is not None:
+            remember(free, replace(families, instance=lift(families.instance)))
+        return any_of_all_menus(free, improved)
+
+    def improved(free: Instance) -> bool | None:
         left = time_limit_s - (time.monotonic() - started)
         if left <= 0.05 or (stop is not None and stop.is_set()):
             return None
@@ -77,8 +83,6 @@ def binding_limits(
         # The first plan that is better will do.
         if len(free.pools) >= MANY_POOLS and not free.wishes and found.values is not None:
             how = How(left, 1.0, options.workers, options.seed, stop=stop)
-            if families is not None:
-                remember(free, replace(families, instance=lift(families.instance)))
             some = at_most(free, found.objective - 1, found.values, how)
             if some is not None:
                 return True if some.values is not None else False if some.status is Status.INFEASIBLE else None

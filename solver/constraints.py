@@ -21,6 +21,7 @@ from solver.instance import DEMAND_UNIT, LOAD_UNIT, SHARE_UNIT, Gear, Pool
 from solver.loss_cuts import loss_cuts
 from solver.losses import redundancy, spread
 from solver.node_cuts import node_cuts as node_cuts
+from solver.row_cuts import telling
 from solver.schedule import place_runs
 
 
@@ -271,12 +272,16 @@ def pool_use(ctx: Context) -> None:
 
 
 def _rows(ctx: Context, rule: str) -> None:
-    """Add the prepared rows of one rule."""
-    var = ctx.variables
-    for row in ctx.instance.rows:
-        if row.rule != rule:
-            continue
+    """Add the prepared rows of one rule, but for those that others imply."""
+    var, sums = ctx.variables, ctx.instance.sums
+    for row in telling([row for row in ctx.instance.rows if row.rule == rule], sums):
         terms: list[tuple[int, Any]] = [(factor, var.commit[i]) for i, factor in row.commit]
+        for s, factor in row.sums:
+            if s in var.sums:
+                terms.append((factor, var.sums[s]))
+            else:
+                terms += [(factor * f, var.commit[i]) for i, f in sums[s].commit]
+                terms += [(factor * f, var.chosen[q]) for q, f in sums[s].chosen]
         terms += [(factor, var.hourly[i, p]) for i, p, factor in row.hourly]
         terms += [(factor, var.chosen[q]) for q, factor in row.chosen]
         terms += [(factor, var.used[o]) for o, factor in row.used]

@@ -18,7 +18,8 @@ class Variables:
     """C[c], E[e,p], R[k,p], F[k,b,p] (services with several buckets only), x[q], used[o] (any node held or hired), G[g], and
     start[w,j] of the runs of a job in the week.
 
-    Where workloads may be left out: served[i], and share[i] in 1/SHARE_UNIT, one of each per wish.
+    Where workloads may be left out: served[i], and share[i] in 1/SHARE_UNIT, one of each per wish. S[s] are the sums that rows
+    share, but for those of few terms.
     """
 
     commit: dict[int, cp_model.IntVar]
@@ -31,6 +32,7 @@ class Variables:
     start: dict[tuple[int, int], cp_model.IntVar]
     served: dict[int, cp_model.IntVar]
     share: dict[int, cp_model.IntVar]
+    sums: dict[int, cp_model.IntVar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

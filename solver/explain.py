@@ -22,6 +22,7 @@ from solver.explaining.explain_points import Conflict, Dropped, Member
 from solver.focus import MANY_POOLS
 from solver.instance import Instance
 from solver.limits import limits_of
+from solver.loosened import any_of_all_menus
 from solver.model import build_model
 from solver.notes import summary_of_drops
 from solver.plan import Status
@@ -92,7 +93,10 @@ class Feasibility:
         return self.feasible(inst)
 
     def feasible(self, inst: Instance) -> bool | None:
-        """Whether an integer problem has any solution."""
+        """Whether an integer problem has any solution, however racks and circuits are filled."""
+        return any_of_all_menus(inst, self._feasible)
+
+    def _feasible(self, inst: Instance) -> bool | None:
         folded = fold(inst) if len(inst.pools) >= MANY_POOLS else None
         if folded is not None:
             best = self._any(folded.instance)

@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 
 from solver.bounding.beyond import Build, Extra, beyond, of_families, priced, within
-from solver.bounding.fold import Folded, fold
+from solver.bounding.fold import Folded, fold, remember
 from solver.bounding.restrict import Part, restricted
 from solver.hints import fix, give_hint, give_whole_hint
 from solver.instance import Instance
@@ -96,6 +96,10 @@ def focused(inst: Instance, how: How, build: Build = build_model, *, slack_first
     started = time.monotonic()
     if slack_first and _may_be_slack(inst):
         free = without_limits(inst)
+        families = fold(inst)
+        if families is not None:
+            # Of one family with the limits is of one without.
+            remember(free, replace(families, instance=without_limits(families.instance)))
         known = priced(free, RELAX_SHARE * how.time_limit_s)
         if known is None:
             return None

@@ -16,7 +16,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from solver.expressions import total
-from solver.instance import Instance, Row, Terms
+from solver.instance import Gear, Instance, Row, Terms
 
 if TYPE_CHECKING:
     from solver.context import Context
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 MOST_TURNS = 20
 """Most times that the rows are gone through for one choice; bounds that are not drawn to the end hold all the same."""
 Bounds = dict[int, tuple[int, int]]
+Consequence = tuple[tuple[int, ...], list[Bounds | None]]
+MOST_KEPT = 4
+_kept: list[tuple[tuple[tuple[Gear, ...], list[Row]], list[Consequence]]] = []
 
 
 def gear_cuts(ctx: Context) -> None:
@@ -43,14 +46,32 @@ def gear_cuts(ctx: Context) -> None:
                 ctx.model.add(var[g] <= total(high * var[z] for z, _, high in each))
 
 
-def consequences(inst: Instance) -> list[tuple[tuple[int, ...], list[Bounds | None]]]:
+def consequences(inst: Instance) -> list[Consequence]:
     """Sets of choices of which exactly one is taken, and for each choice the bounds of gear that follow from it.
 
-    Of bounds only those that differ from 0 and `max_count` are given; None for a choice that no plan can take.
+    Of bounds only those that differ from 0 and `max_count` are given; None for a choice that no plan can take. The last ones are kept:
+    parts of an instance with the same gear have the same.
     """
     rows = [
-        r for r in inst.rows if r.gear and not (r.commit or r.hourly or r.chosen or r.used or r.replicas or r.served)
+        r
+        for r in inst.rows
+        if r.gear and not (r.commit or r.hourly or r.chosen or r.used or r.replicas or r.served or r.sums or _idle(r))
     ]
+    read = (inst.gear, rows)
+    known = next((said for about, said in list(_kept) if about == read), None)
+    if known is None:
+        known = _consequences(inst, rows)
+        _kept.append((read, known))
+        del _kept[:-MOST_KEPT]
+    return known
+
+
+def _idle(row: Row) -> bool:
+    """Whether any counts of gear keep a row: places for nodes where none are left."""
+    return row.low is None and (row.high or 0) >= 0 and all(factor <= 0 for _, factor in row.gear)
+
+
+def _consequences(inst: Instance, rows: list[Row]) -> list[Consequence]:
     parts = [(part, limit) for r in rows for part, limit in _at_most(r)]
     holds: dict[int, list[int]] = defaultdict(list)
     for n, (part, _) in enumerate(parts):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from solver.candidates.gear import GearRule
+from solver.candidates.gear import GearRule, GearSum
 from solver.candidates.periods import Stage
-from solver.instance import Gear, Row, Terms
+from solver.instance import Gear, Row, Sum, Terms
 from solver.rounding import cents, cents_down, component_cents, grams, watts
 
 
@@ -29,6 +29,7 @@ class Names:
     stages: dict[int, range]  # commitment -> stages that it is held in
     stage_of: tuple[int, ...]  # of each period
     wish: dict[str, int] = field(default_factory=dict)
+    sums: dict[GearSum, int] = field(default_factory=dict)
 
 
 def scaled_gear(r: dict[str, Any], sites: list[str], stages: Sequence[Stage]) -> Gear:
@@ -51,6 +52,23 @@ def scaled_gear(r: dict[str, Any], sites: list[str], stages: Sequence[Stage]) ->
         instalment=cents_down(r["held_instalment"]),
         paid_off=next((n for n, s in enumerate(stages) if s.start >= r["instalment_months"] - 1e-9), None),
     )
+
+
+def numbered_sums(rules: Iterable[GearRule]) -> dict[GearSum, int]:
+    """Numbers of the sums of some rules, in the order in which the rules have them."""
+    return {part: s for s, part in enumerate(dict.fromkeys(part for rule in rules for part in rule.sums))}
+
+
+def scaled_sums(sums: Iterable[GearSum], names: Names) -> tuple[Sum, ...]:
+    """Sums in indices; what is no candidate any more drops out."""
+    chains: dict[int, int] = {}
+    out = []
+    for part in sums:
+        chain = None if part.chain is None else chains.setdefault(id(part.chain), len(chains))
+        commit = tuple((i, f) for pool, f in part.nodes.items() for i in names.commit.get(pool, ()))
+        chosen = tuple((names.option[q], f) for q, f in part.options.items() if q in names.option)
+        out.append(Sum(commit, chosen, chain))
+    return tuple(out)
 
 
 def scaled_rows(rule: GearRule, names: Names) -> list[Row]:
@@ -85,6 +103,7 @@ def scaled_rows(rule: GearRule, names: Names) -> list[Row]:
         loose=known(rule.loose, names.gear),
         served=known(rule.served, names.wish),
         replicas=known(rule.replicas, names.replica),
+        sums=tuple((names.sums[part], factor) for part, factor in rule.sums.items()),
     )
     if not row.replicas:
         return [row]

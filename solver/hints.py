@@ -29,6 +29,11 @@ def _paired(built: PlanModel, values: Values) -> Iterator[tuple[Any, int]]:
         for key, variable in mine.items():
             if key in theirs:
                 yield variable, theirs[key]
+    for s, variable in v.sums.items():
+        part = built.context.instance.sums[s]
+        if all(i in values.commit for i, _ in part.commit) and all(q in values.chosen for q, _ in part.chosen):
+            nodes = sum(f * values.commit[i] for i, f in part.commit)
+            yield variable, nodes + sum(f * values.chosen[q] for q, f in part.chosen)
 
 
 def give_hint(built: PlanModel, values: Values) -> None:

@@ -6,7 +6,7 @@ that a demand is `DEMAND_UNIT`; what could not be scaled exactly was rounded aga
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 LOAD_UNIT = 100_000  # a replica's load is counted in 1/100000 of the replica
 DEMAND_UNIT = 1_000_000_000
@@ -171,8 +171,22 @@ Terms = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Sum:
+    """A sum of nodes C[c] and options x[q] that several rows share: thousands of pools in hundreds of rows are said once.
+
+    Of one `chain` are sums of nodes that ask for less and less: the later a node's sum is, the fewer rows have it.
+    """
+
+    commit: Terms = ()
+    chosen: Terms = ()
+    chain: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """low <= sum of terms <= high, over nodes C[c] and E[e,p], x[q], used[o], gear G[g] and, in one period, R[k,p].
+
+    `sums` are those of the instance, as they are in the row beside its own terms.
 
     `rule` is the constraint that it belongs to. `field` is the limit of the problem that it states, and is empty where the
     row says how things are (ports of a switch), not what is wanted. `loose` is there instead of `gear` in `solver.loosened`.
@@ -191,6 +205,7 @@ class Row:
     period: int = 0
     hourly: tuple[tuple[int, int, int], ...] = ()  # hourly way, period, coefficient
     loose: Terms = ()
+    sums: Terms = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +266,7 @@ class Instance:
     objective: str  # cost | power | carbon | time
     gear: tuple[Gear, ...] = ()
     rows: tuple[Row, ...] = ()
+    sums: tuple[Sum, ...] = ()
     stage_of: tuple[int, ...] = ()  # stage of each period; empty: the horizon is one stage
     runs: tuple[Runs, ...] = ()  # one per job, or none where no option has slots
     weeks: tuple[tuple[int, ...], ...] = ()  # period of every hour of the week, one week per stage of the horizon
@@ -274,6 +290,18 @@ class Instance:
         for o, pool in enumerate(self.pools):
             sets.setdefault((pool.like is None, o if pool.like is None else pool.like), []).append(o)
         return [tuple(pools) for pools in sets.values()]
+
+    def written_out(self, row: Row) -> Row:
+        """A row with the terms of its sums as its own."""
+        if not row.sums:
+            return row
+        parts = [(self.sums[s], factor) for s, factor in row.sums]
+        return replace(
+            row,
+            commit=(*row.commit, *((i, f * factor) for part, factor in parts for i, f in part.commit)),
+            chosen=(*row.chosen, *((q, f * factor) for part, factor in parts for q, f in part.chosen)),
+            sums=(),
+        )
 
     def pool_capacities(self, pool: int) -> list[int]:
         """Indices of the ways to hold nodes of a pool."""

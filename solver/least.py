@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from solver.blend import blended, has_mixes, hint, remixed, unmixed
-from solver.bounding.beyond import Extra
-from solver.bounding.restrict import Part, restricted
+from solver.bounding.restrict import restricted
 from solver.focus import focused
 from solver.instance import Instance
-from solver.loosened import loosened, pools_of
+from solver.loosened import Looked, is_cut, of_all_menus
 from solver.model import build_model
-from solver.plan import Status, StopReason
-from solver.search import PATIENCE, Found, relative_gap, run
+from solver.plan import Status
+from solver.search import PATIENCE, Found, run
 from solver.search_state import How
 from solver.staged import staged
 
@@ -24,17 +23,6 @@ LOOSE_SHARE = 0.5
 """Share of the time limit that the search of a loosened instance may take."""
 LEAST_S = 1.0
 """Time for CP-SAT, whatever is left [s]."""
-
-
-@dataclass(frozen=True)
-class Looked:
-    """What a search found; where they are known the part in which every plan as good lies, and what pools cost beyond the bound."""
-
-    found: Found
-    part: Part | None = None
-    extra: Extra | None = None
-    unlimited: bool = False
-    """No plan is better without any limit either."""
 
 
 def least(inst: Instance, how: How, patience: float = PATIENCE, *, slack_first: bool = False) -> Looked:
@@ -47,68 +35,29 @@ def least(inst: Instance, how: How, patience: float = PATIENCE, *, slack_first: 
     slack_first
         Whether limits bind will be asked next (see `solver.focus.focused`).
     """
-    loose = loosened(inst)
-    if loose is None:
+    if not is_cut(inst):
         return _searched(inst, how, patience, slack_first)
-    return _of_all_menus(inst, loose, how, patience, slack_first)
-
-
-def _of_all_menus(inst: Instance, loose: Instance, how: How, patience: float, slack_first: bool) -> Looked:
-    """Minimise an instance whose menus were cut down, with a bound for the whole ones.
-
-    The loosened instance is searched first. Where the pools that its plan uses have a plan as good with the types that there are,
-    that is the best; else all are searched, and what the loosened instance has for less stays the bound.
-    """
     started = time.monotonic()
 
-    def left() -> float:
-        return max(LEAST_S, how.time_limit_s - (time.monotonic() - started))
+    def first(loose: Instance) -> Looked:
+        part = replace(how, time_limit_s=LOOSE_SHARE * how.time_limit_s, on_progress=bounds_only)
+        return _searched(loose, part, patience, slack_first)
 
     def bounds_only(_: float | None, bound: float | None) -> None:
         how.on_progress(None, bound)
 
-    first = replace(how, time_limit_s=LOOSE_SHARE * how.time_limit_s, on_progress=bounds_only)
-    wide = _searched(loose, first, patience, slack_first)
-    if wide.found.status is Status.INFEASIBLE:
-        return wide
-    low = -math.inf if wide.found.bound is None else wide.found.bound
-    part = None if wide.part is None else restricted(inst, wide.part.pools, wide.part.options)
-    best: Found | None = None
-    if wide.found.values is not None:
-        near = restricted(inst, pools_of(inst, wide.found.values))
-        inside = replace(how, time_limit_s=left(), floor=max(low, how.floor))
-        found = _searched(near.instance, inside, patience, False).found
-        if found.values is not None:
-            best = bounded(replace(found, values=near.widened(found.values)), low, how.gap)
-            late = time.monotonic() - started >= PATIENCE * how.time_limit_s
-            if best.status is Status.OPTIMAL or (late and best.gap is not None and best.gap <= how.gap):
-                # What beats it with no limit at all would beat it with any menu too.
-                return Looked(replace(best, wall_s=time.monotonic() - started), part, wide.extra, wide.unlimited)
-    if how.time_limit_s <= time.monotonic() - started:
-        none = replace(
-            wide.found, status=Status.UNKNOWN, stop_reason=StopReason.TIME_LIMIT, objective=None, values=None
-        )
-        return Looked(best or none, part, wide.extra)
-    rest = _searched(inst, replace(how, time_limit_s=left(), floor=max(low, how.floor)), patience, False)
-    found = rest.found
-    if best is not None and (found.objective is None or (best.objective or 0) < found.objective):
-        found = best
-    return Looked(replace(bounded(found, low, how.gap), wall_s=time.monotonic() - started), rest.part, rest.extra)
+    def search(some: Instance, low: float) -> Looked:
+        left = max(LEAST_S, how.time_limit_s - (time.monotonic() - started))
+        return _searched(some, replace(how, time_limit_s=left, floor=max(low, how.floor)), patience, False)
 
+    def enough(best: Found) -> bool:
+        spent = time.monotonic() - started
+        if best.status is Status.OPTIMAL or spent >= how.time_limit_s:
+            return True
+        return spent >= PATIENCE * how.time_limit_s and best.gap is not None and best.gap <= how.gap
 
-def bounded(found: Found, low: float, gap: float) -> Found:
-    """What a search of a part of all choices says of all of them, where none of these costs less than `low`."""
-    if found.objective is None:
-        none_of_these = found.status is Status.INFEASIBLE and low < math.inf
-        return replace(found, status=Status.UNKNOWN, stop_reason=StopReason.TIME_LIMIT) if none_of_these else found
-    bound = min(low, float(found.objective))
-    if bound >= found.objective:
-        return replace(found, status=Status.OPTIMAL, stop_reason=StopReason.PROVED, bound=bound)
-    why = found.stop_reason
-    if why is not StopReason.INTERRUPTED:
-        reached = (relative_gap(found.objective, bound) or 0.0) <= gap
-        why = StopReason.GAP_REACHED if reached else StopReason.TIME_LIMIT
-    return replace(found, status=Status.FEASIBLE, stop_reason=why, bound=bound if math.isfinite(bound) else None)
+    looked = of_all_menus(inst, search, how.gap, first, enough)
+    return replace(looked, found=replace(looked.found, wall_s=time.monotonic() - started))
 
 
 def _searched(inst: Instance, how: How, patience: float, slack_first: bool) -> Looked:

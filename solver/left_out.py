@@ -19,6 +19,7 @@ from solver.candidates import Candidates
 from solver.events import SolveOptions
 from solver.hints import give_hint
 from solver.instance import SHARE_UNIT, Instance
+from solver.loosened import Looked, of_all_menus
 from solver.model import build_model
 from solver.plan import Extra, LeftOut, Level, Portfolio, SingleMode, Status
 from solver.priorities import Ranked, most_value, ranked, value_of
@@ -44,17 +45,23 @@ class Limited:
         return self.stop is not None and self.stop.is_set()
 
     def search(self, instance: Instance, near: Values | None, time_s: float) -> Found:
-        built = build_model(instance)
-        if near is not None:
-            give_hint(built, near)
-        return run(
-            built,
-            time_limit_s=max(0.2, time_s),
-            gap=GAP,
-            workers=self.options.workers,
-            seed=self.options.seed,
-            stop=self.stop,
-        )
+        deadline = time.monotonic() + time_s
+
+        def search(some: Instance, _: float) -> Looked:
+            built = build_model(some)
+            if near is not None and some.pools == instance.pools:
+                give_hint(built, near)
+            found = run(
+                built,
+                time_limit_s=max(0.2, deadline - time.monotonic()),
+                gap=GAP,
+                workers=self.options.workers,
+                seed=self.options.seed,
+                stop=self.stop,
+            )
+            return Looked(found)
+
+        return of_all_menus(instance, search, GAP).found
 
 
 def level_unit(problem: Problem, priority: int) -> str:

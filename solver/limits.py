@@ -39,7 +39,10 @@ def limits_of(instance: Instance, site_names: list[str]) -> dict[str, Instance]:
 def _unlimited(instance: Instance, which: Iterable[int]) -> tuple[Pool, ...]:
     """Pools, those of `which` without their own node limit (it says the same as the quotas that hold them)."""
     free = set(which)
-    return tuple(replace(p, node_limit=None) if o in free else p for o, p in enumerate(instance.pools))
+    return tuple(
+        replace(p, node_limit=None) if o in free and p.node_limit is not None else p
+        for o, p in enumerate(instance.pools)
+    )
 
 
 MOST_KEPT = 2

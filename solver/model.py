@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ortools.sat.python import cp_model
 
 from solver.constraints import CONSTRAINTS, Context, Expr, Variables, level_value, total
-from solver.instance import LOAD_UNIT, SHARE_UNIT, Instance
+from solver.expressions import weighted
+from solver.instance import LOAD_UNIT, SHARE_UNIT, Instance, Sum
 from solver.objective import OBJECTIVES, cost, distinct_pools, power
 
 
@@ -107,7 +108,28 @@ def _variables(model: cp_model.CpModel, instance: Instance, hours: bool = True) 
     }
     served = {i: model.new_bool_var(f"served[{i}]") for i in range(len(instance.wishes))}
     share = {i: model.new_int_var(0, SHARE_UNIT, f"share[{i}]") for i in range(len(instance.wishes))}
-    return Variables(commit, hourly, replicas, load, chosen, used, gear, start, served, share)
+    sums: dict[int, cp_model.IntVar] = {}
+    for s, part in enumerate(instance.sums):
+        if len(part.commit) + len(part.chosen) > WRITTEN_OUT:
+            sums[s] = model.new_int_var(*_range(instance, part), f"S[{s}]")
+            terms = [(f, commit[i]) for i, f in part.commit] + [(f, chosen[q]) for q, f in part.chosen]
+            model.add(weighted([*terms, (-1, sums[s])]) == 0)
+    return Variables(commit, hourly, replicas, load, chosen, used, gear, start, served, share, sums)
+
+
+WRITTEN_OUT = 3
+"""A sum of so many terms and fewer has no variable: rows have its terms."""
+
+
+def _range(inst: Instance, part: Sum) -> tuple[int, int]:
+    """Least and most that a sum comes to: of the options of a job at most one is taken."""
+    nodes = [f * inst.capacities[i].max_nodes for i, f in part.commit]
+    ways: dict[int, tuple[int, int]] = {}
+    for q, f in part.chosen:
+        low, high = ways.get(inst.options[q].work, (0, 0))
+        ways[inst.options[q].work] = min(low, f), max(high, f)
+    least = sum(min(0, n) for n in nodes) + sum(low for low, _ in ways.values())
+    return least, sum(max(0, n) for n in nodes) + sum(high for _, high in ways.values())
 
 
 def _most_load(rate: int, demand: int, max_count: int) -> int:

@@ -21,7 +21,7 @@ from solver.candidates import Candidates, reduced
 from solver.candidates.merged import families, merged, only, together
 from solver.compare_plans import BOUGHT
 from solver.instance import Instance
-from solver.least import Looked, bounded
+from solver.loosened import Looked, bounded
 from solver.plan import Result, Status
 from solver.scaling import Scaled, scale
 from solver.search import Found

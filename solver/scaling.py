@@ -27,7 +27,7 @@ from solver.candidates.money import site_frame
 from solver.candidates.periods import Stage, week_periods
 from solver.candidates.survival import survival
 from solver.candidates.weekly import repeat_of
-from solver.gear_scaling import Names, scaled_gear, scaled_rows
+from solver.gear_scaling import Names, numbered_sums, scaled_gear, scaled_rows, scaled_sums
 from solver.instance import (
     DEMAND_UNIT,
     MOST_TO_LOSE,
@@ -50,6 +50,25 @@ MAX_RATE = 1_000 * DEMAND_UNIT
 """A replica that could serve more than a thousand times the demand counts as one that serves just that: sums stay small."""
 MAX_BUCKET_RATE = 100_000 * DEMAND_UNIT
 """The same for one request size of several: what serves a rare size a thousandfold still has all its time for the others."""
+
+
+POOL_COLUMNS = ("pool", "accelerator", "gpus", "site", "spot", "it_w", "facility_w", "node_limit")
+REPLICA_COLUMNS = ("work", "pool", "gpus", "node_gpus", "rates", "blend", "energy", "carbon", "tariff")
+OPTION_COLUMNS = (
+    "work",
+    "pool",
+    "billing",
+    "pooled",
+    "gpus",
+    "nodes",
+    "slots",
+    "duration_h",
+    "cost",
+    "cash",
+    "monthly",
+    "carbon",
+)
+"""What integers are made of."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +133,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
             node_limit=r["node_limit"],
             like=like,
         )
-        for r, like in zip(pools.iter_rows(named=True), like_numbers(pools), strict=True)
+        for r, like in zip(pools.select(POOL_COLUMNS).iter_rows(named=True), like_numbers(pools), strict=True)
     ]
     replicas = _with_like_nodes(replicas, pool_rows)
     lost = [survival(w, pools, catalog, _most_nodes_of(replicas, s, w, share)) for s, w in enumerate(services)]
@@ -135,6 +154,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         way={int(r["row"]): (i, bool(r["commit"])) for i, r in enumerate(ways)},
         stages={i: range(w["first_stage"], w["until_stage"]) for i, w in enumerate(ways) if w["commit"]},
         stage_of=tuple(p.stage for p in found.periods),
+        sums=numbered_sums(gears.rules),
     )
     instance = Instance(
         periods=tuple(p.name for p in found.periods),
@@ -152,6 +172,7 @@ def scale(found: Candidates, catalog: Catalog) -> Scaled:
         runs=_runs(problem, jobs) if any(o.slots for o in options) else (),
         weeks=week_periods(found.calendar, found.periods),
         rows=tuple(row for rule in gears.rules for row in scaled_rows(rule, names)),
+        sums=scaled_sums(names.sums, names),
         stage_of=tuple(p.stage for p in found.periods),
         wishes=_wishes(problem, rates),
         moved=tuple(g for g, key in enumerate(gear["key"]) if key.startswith((GIVEN_UP, STARTED))),
@@ -287,8 +308,10 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
     names = [w.name for w in services]
     terms = found.terms
     wants = [[d * top_level(found, s) for d in demands(work)] for s, work in enumerate(services)]
+    shares = [(p.hours_per_month / 730.0, terms.stage(p)) for p in found.periods]
     out = []
-    for r in frame.iter_rows(named=True):
+    # Rows of few columns are read in a fraction of the time.
+    for r in frame.select([c for c in frame.columns if c in REPLICA_COLUMNS]).iter_rows(named=True):
         s = names.index(r["work"])
         want = wants[s]
         top = MAX_RATE if len(want) == 1 else MAX_BUCKET_RATE
@@ -299,7 +322,6 @@ def _replicas(found: Candidates, services: list[Serve], index: dict[str, int]) -
         serving = [v for v in rate if v > 0]
         fill = max(1, int(r["node_gpus"]) // int(r["gpus"]))
         need = math.ceil(DEMAND_UNIT / min(serving)) * (1 if len(rate) == 1 else len(rate)) if serving else 0
-        shares = [(p.hours_per_month / 730.0, terms.stage(p)) for p in found.periods]
         # Rounded per GPU, so that two replicas of one GPU and one of two cost the same to the cent.
         gpus = int(r["gpus"])
         energy, carbon = r["energy"] / gpus, r["carbon"] / gpus
@@ -347,7 +369,7 @@ def _with_like_nodes(replicas: list[Replica], pools: list[Pool]) -> list[Replica
         if like is not None:
             most[r.work, like] = max(most.get((r.work, like), 0), r.node_blend)
     return [
-        r if like is None else replace(r, node_blend=most[r.work, like])
+        r if like is None or most[r.work, like] == r.node_blend else replace(r, node_blend=most[r.work, like])
         for r, like in zip(replicas, likes, strict=True)
     ]
 
@@ -391,7 +413,7 @@ def _options(found: Candidates, jobs: list[str], index: dict[str, int]) -> tuple
             carbon=math.ceil(r["carbon"]),
             slots=int(r["slots"]),
         )
-        for r in frame.iter_rows(named=True)
+        for r in frame.select([c for c in frame.columns if c in OPTION_COLUMNS]).iter_rows(named=True)
     ], frame
 
 

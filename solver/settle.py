@@ -23,11 +23,15 @@ def settled(instance: Instance, values: Values) -> Values:
         return values
     model = cp_model.CpModel()
     count = {g: model.new_int_var(0, instance.gear[g].max_count, f"G[{g}]") for g in sorted(free)}
+    parts = [
+        sum(f * values.commit[i] for i, f in part.commit) + sum(f * values.chosen[q] for q, f in part.chosen)
+        for part in instance.sums
+    ]
     for row in instance.rows:
         moving = [(g, factor) for g, factor in row.gear if g in free]
         if not moving:
             continue
-        fixed = _fixed(row, instance, values, free)
+        fixed = _fixed(row, instance, values, free) + sum(factor * parts[s] for s, factor in row.sums)
         terms = sum(factor * count[g] for g, factor in moving)
         if row.low is not None:
             model.add(terms >= row.low - fixed)
@@ -45,7 +49,7 @@ def settled(instance: Instance, values: Values) -> Values:
 
 
 def _fixed(row: Row, instance: Instance, values: Values, free: set[int]) -> int:
-    """What a row sums up to without its free gear."""
+    """What a row's own terms sum up to without its free gear."""
     total = sum(factor * values.commit[i] for i, factor in row.commit)
     total += sum(factor * values.hourly[i, p] for i, p, factor in row.hourly)
     total += sum(factor * values.chosen[q] for q, factor in row.chosen)

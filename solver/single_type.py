@@ -43,6 +43,8 @@ GAP = 0.001
 """Gap at which the plan of a type counts as found; what is stated of it is its bound."""
 LARGE_POOLS, POOLS_PER_S = 1_000, 1_700
 """Among so many pools and more no search is begun that could not end: so many are priced and built in a second."""
+PRICED_PER_S = 5_000
+"""So many pools are priced in a second."""
 LEAST_S = 0.2
 """A search gets so much time at least [s]."""
 BOUNDS_SHARE = 0.5
@@ -129,6 +131,10 @@ def best_type(
 
     able = [(name, part) for name, part in alone(inst) if serves_all(part.instance)]
     able.sort(key=lambda x: x[0] not in likely)
+    pricing_s = min(BOUNDS_SHARE * time_limit, sum(len(part.instance.pools) for _, part in able) / PRICED_PER_S)
+    if able and all(too_many(part.instance, left() - pricing_s) for _, part in able):
+        # After the bounds no search could begin, and they alone name no type.
+        return Best(len(able), bound=floor)
     bounds = []
     for _, part in able:
         bounds.append(lower_bound(part.instance, min(BOUND_S, left(BOUNDS_SHARE))) if left(BOUNDS_SHARE) > 0 else None)
@@ -222,6 +228,14 @@ def lower_bound(inst: Instance, time_s: float) -> float | None:
     return None if known is None else math.ceil(known[0].bound - 1e-6)
 
 
+NOT_BEGUN = Found(Status.UNKNOWN, StopReason.TIME_LIMIT, None, None, None, 0.0, None, 0, 0)
+
+
+def too_many(inst: Instance, time_s: float) -> bool:
+    """Whether an instance has more pools than could be priced and built in the time."""
+    return len(inst.pools) >= max(LARGE_POOLS, POOLS_PER_S * time_s)
+
+
 def cheapest(
     inst: Instance,
     time_s: float,
@@ -231,8 +245,8 @@ def cheapest(
     floor: float = -math.inf,
 ) -> Found:
     """Minimise an instance whose plan is seen only if it is better than the plan itself."""
-    if len(inst.pools) >= max(LARGE_POOLS, POOLS_PER_S * time_s):
-        return Found(Status.UNKNOWN, StopReason.TIME_LIMIT, None, None, None, 0.0, None, 0, 0)
+    if too_many(inst, time_s):
+        return NOT_BEGUN
     return least(inst, How(max(LEAST_S, time_s), gap, options.workers, options.seed, stop=stop, floor=floor)).found
 
 

@@ -25,8 +25,9 @@ from solver.compare_plans import with_alternatives
 from solver.events import Event, OnEvent, SolveOptions
 from solver.hints import give_hint
 from solver.instance import Instance
-from solver.least import Looked, least
+from solver.least import least
 from solver.left_out import Limited, portfolio
+from solver.loosened import Looked, any_of_all_menus, of_all_menus
 from solver.model import build_model, nearest_model, tie_break_model
 from solver.opening import Floor, many_builds, many_left, of_opened_builds, opened
 from solver.plan import Result, Status, StopReason
@@ -274,11 +275,20 @@ def _largest_scale(
         small = reduced(found)
         if small.unserved:
             return False
-        built = build_model(scale(small, catalog).instance)
-        search = run(
-            built, time_limit_s=left, gap=1.0, workers=options.workers, seed=options.seed, stop=stop, patience=0.0
-        )
-        return True if search.values is not None else (False if search.status is Status.INFEASIBLE else None)
+
+        def possible(inst: Instance) -> bool | None:
+            search = run(
+                build_model(inst),
+                time_limit_s=left,
+                gap=1.0,
+                workers=options.workers,
+                seed=options.seed,
+                stop=stop,
+                patience=0.0,
+            )
+            return True if search.values is not None else (False if search.status is Status.INFEASIBLE else None)
+
+        return any_of_all_menus(scale(small, catalog).instance, possible)
 
     best, ceiling = largest(feasible)
     at = replace(loaded, problem=grown(problem, max(best, 1)))
@@ -331,21 +341,28 @@ def _search(
     how = How(time_limit, gap, options.workers, options.seed, options.log, stop, progress, floor=floor)
     if near is None:
         return least(instance, how, slack_first=True)
-    built = build_model(instance)
-    give_hint(built, near)
-    found = run(
-        built,
-        time_limit_s=max(1.0, time_limit),
-        gap=gap,
-        workers=options.workers,
-        seed=options.seed,
-        log=options.log,
-        stop=stop,
-        # What is told is the problem's objective; the value of a priority is not.
-        on_progress=progress if instance.goal is None else None,
-        known_bound=floor if math.isfinite(floor) else None,
-    )
-    return Looked(found)
+    started = clock.now()
+
+    def search(some: Instance, low: float) -> Looked:
+        built = build_model(some)
+        if some.pools == instance.pools:
+            give_hint(built, near)
+        low = max(low, floor)
+        found = run(
+            built,
+            time_limit_s=max(1.0, time_limit - (clock.now() - started)),
+            gap=gap,
+            workers=options.workers,
+            seed=options.seed,
+            log=options.log,
+            stop=stop,
+            # What is told is the problem's objective; the value of a priority is not.
+            on_progress=progress if some is instance and instance.goal is None else None,
+            known_bound=low if math.isfinite(low) else None,
+        )
+        return Looked(found)
+
+    return of_all_menus(instance, search, gap)
 
 
 def _beside(search: Found, time_limit: float) -> float:

@@ -29,17 +29,26 @@ def nowhere_to_keep(found: Candidates, scaled: Scaled) -> list[str]:
 
 
 def without_storage(found: Candidates, catalog: Catalog) -> list[str]:
-    """Warning of providers whose machines could be had, but whose storage the catalogue does not know."""
-    if not any(n.work is not None for n in found.data):
+    """Warnings of providers whose machines could be had, but whose storage, or its speed, the catalogue does not know."""
+    needs = [n for n in found.data if n.work is not None]
+    if not needs:
         return []
-    have = {t.place for t in storage_tiers(found.problem, catalog)}
+    tiers = storage_tiers(found.problem, catalog)
+    asked = [(n.read_gb_s > 0 or n.token_bytes > 0, n.write_gb_s > 0, n.iops > 0) for n in needs]
+    told = {t.place for t in tiers if any(t.serves(read=r, write=w, iops=i) for r, w, i in asked)}
+    have = {t.place for t in tiers}
     rented = found.pools.filter(pl.col("site").is_null())["provider"].unique().sort()
-    missing = [p for p in rented if cloud_place(p) not in have]
-    if not missing:
-        return []
-    return [
-        f"no storage known at {', '.join(missing)}: machines there only with data sent from or to other places, or on their drives"
-    ]
+    warnings = []
+    for what, missing in (
+        ("storage", [p for p in rented if cloud_place(p) not in have]),
+        ("speed of storage", [p for p in rented if cloud_place(p) in have - told]),
+    ):
+        if missing:
+            warnings.append(
+                f"no {what} known at {', '.join(missing)}: "
+                "machines there only with data sent from or to other places, or on their drives"
+            )
+    return warnings
 
 
 @dataclass

@@ -17,6 +17,7 @@ from solver.verify_deployment import check_deployment
 from solver.verify_fleet import check_fleet
 from solver.verify_losses import Carrying, check_losses, like_nodes, like_pools
 from solver.verify_money import check_bill
+from solver.verify_nics import check_nics
 from solver.verify_places import check_places
 from solver.verify_rates import check_rates
 from solver.verify_rooms import check_rooms
@@ -55,6 +56,7 @@ def verify(result: Result, problem: Problem, catalog: Catalog, base_dir: Path = 
     wrong += check_places(result, problem, catalog)
     wrong += check_deployment(result, problem, catalog)
     wrong += check_sites(result, problem, catalog)
+    wrong += check_nics(result, problem, catalog)
     wrong += check_rooms(result, problem, catalog)
     wrong += check_storage(result, problem, catalog, base_dir)
     wrong += check_rates(result, problem, catalog, base_dir)

@@ -99,6 +99,10 @@ def made_of(row: dict[str, Any], catalog: Catalog) -> Made | None:
     drive = _row(catalog.storage, "storage", system["drive"])
     if box is None or drive is None or None in (box["power_w"], drive["power_w"], drive["capacity_tb"]):
         return None
+    port = _row(catalog.network, "network", box["network"] or "")
+    if port is not None and box["ports"]:
+        through = port["gbps_per_port"] / 8 * box["ports"]
+        box = {**box, **{c: min(box[c], through) for c in ("read_gb_s", "write_gb_s") if box[c] is not None}}
     return Made(box, drive, system["data_share"], not system["boxes_in_price"], system["confidence"])
 
 

@@ -13,6 +13,7 @@ from catalogs.importers.facts_common import (
     number,
     price_confidence,
     read_facts,
+    with_own,
     yes,
 )
 
@@ -93,9 +94,10 @@ def ram(facts: Path) -> pl.DataFrame:
     return read_facts(facts / "ram.csv").with_columns(confidence(), module="name", power_w="watts", ecc=yes("ecc"))
 
 
-def storage(facts: Path) -> pl.DataFrame:
+def storage(facts: Path, own: Path) -> pl.DataFrame:
+    """Drives, systems and services; `own` has services of further providers, read after the facts were made."""
     first_word = pl.col("name").str.split(" ").list.first()
-    return read_facts(facts / "storage.csv").with_columns(
+    seen = read_facts(facts / "storage.csv").with_columns(
         confidence(),
         storage="name",
         power_w="watts",
@@ -103,6 +105,7 @@ def storage(facts: Path) -> pl.DataFrame:
             first_word.replace_strict(PROVIDER_OF_STORAGE, default=None, return_dtype=pl.String)
         ),
     )
+    return with_own(seen, own, "storage")
 
 
 def network(facts: Path) -> pl.DataFrame:

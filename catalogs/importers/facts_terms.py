@@ -77,10 +77,14 @@ def terms(rows: pl.DataFrame) -> pl.DataFrame:
     return _of(rows, "commit_rule", "notice").with_columns(term="item")
 
 
-def egress(rows: pl.DataFrame) -> pl.DataFrame:
-    return _of(rows, "egress").with_columns(
+def egress(rows: pl.DataFrame, own: Path) -> pl.DataFrame:
+    """Egress prices of the facts, then those of `own`."""
+    seen = _of(rows, "egress").with_columns(
         price_usd_per_gb="value", price_low_usd_per_gb="low", price_high_usd_per_gb="high"
     )
+    more = pl.read_csv(own, infer_schema=False)
+    prices = [c for c in more.columns if c.startswith("price_")]
+    return pl.concat([seen.select(more.columns), more.with_columns(number(c) for c in prices)])
 
 
 def electricity(rows: pl.DataFrame) -> pl.DataFrame:

@@ -7,8 +7,8 @@ instance has a plan no dearer than any of the whole one, and its bound is a boun
 that bound, using any of its pools costs at least.
 
 Pools are of one family where the rules say the same of them: equal GPUs and site, equal replicas and options but for money,
-the same terms in the same rows. Rows of racks and circuits are the exception, since they go by watts: there a family counts as
-what the lightest of its pools does. Pools of which there are only so many, or whose losses are counted, are left as they are.
+the same terms in the same rows and sums. Sums of a chain are the exception, since racks and circuits go by watts: the later a
+node's sum the less it asks for, so that there a family counts as what the lightest of its pools does. Pools of which there are only so many, or whose losses are counted, are left as they are.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from solver.bounding.moved import moved
 from solver.bounding.restrict import Part, restricted
-from solver.instance import Capacity, Instance, Option, Pool, Replica, Row
+from solver.instance import Capacity, Instance, Option, Pool, Replica, Row, Sum, Terms
 from solver.search import Values
 
-BY_WATTS = "racks"
-"""Rule whose rows go by the watts of a node."""
 Members = tuple[tuple[int, ...], ...]
 """Per thing of the folded instance the things of the whole one that it stands for."""
 
@@ -71,9 +71,9 @@ def _numbers(members: Members) -> dict[int, int]:
     return {j: n for n, some in enumerate(members) for j in some}
 
 
-READ = ("pools", "capacities", "services", "replicas", "options", "quotas", "rows")
+READ = ("pools", "capacities", "services", "replicas", "options", "quotas", "rows", "sums")
 """What families are read from: instances that share these differ in limits alone."""
-MOST_KEPT = 6
+MOST_KEPT = 12
 _kept: list[tuple[tuple[object, ...], Folded | None]] = []
 
 
@@ -153,10 +153,11 @@ class _View:
         self.place = [
             {j: n for js in some.values() for n, j in enumerate(js)} for some in (self.ways, self.kinds, self.picks)
         ]
-        last = _widest(inst.rows)
         for n, row in enumerate(inst.rows):
-            if row.rule != BY_WATTS or n in last or row.used or not _one_sided(row):
-                self._note(n, row, by_watts=n in last)
+            self._note(n, row)
+        self.falling = _falling(inst)
+        for s, part in enumerate(inst.sums):
+            self._note_sum(s, part)
 
     def _alone(self) -> set[int]:
         """Pools that are left as they are: hired, limited in number, or with losses that are counted."""
@@ -167,16 +168,14 @@ class _View:
         alone |= {r.pool for r in inst.replicas if r.work in counted}
         return alone | {c.pool for c in inst.capacities if not c.commit}
 
-    def _note(self, n: int, row: Row, *, by_watts: bool) -> None:
+    def _note(self, n: int, row: Row) -> None:
         """Note what one row says of each pool in it."""
         said: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
         for pool, kind, place, factor in self._placed(row):
             said[pool].append((kind, place, factor))
         for pool, mine in said.items():
             used = {factor for kind, _, factor in mine if kind == "used"}
-            if by_watts and not used:
-                self.terms[pool].append((n,))
-            elif len(said) == 1 and all(kind == "used" for kind, _, _ in mine):
+            if len(said) == 1 and all(kind == "used" for kind, _, _ in mine):
                 # A row for this pool alone that asks for something once it is used: the same is asked of a family.
                 about = (row.rule, row.field, row.low, row.high, row.period, row.gear, row.served)
                 self.terms[pool].append((about, *sorted(mine)))
@@ -185,6 +184,18 @@ class _View:
                 self.alone.add(pool)  # pools that are used count one by one, a family once
             else:
                 self.terms[pool].append((n, *sorted(mine)))
+
+    def _note_sum(self, s: int, part: Sum) -> None:
+        """Note what one sum says of each pool in it; of a chain, that it is in one of its sums."""
+        name = (-2, part.chain) if part.chain in self.falling else (-1, s)
+        inst, (ways, _, picks) = self.inst, self.place
+        said: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        for i, factor in part.commit:
+            said[inst.capacities[i].pool].append((0, ways[i], factor))
+        for q, factor in part.chosen:
+            said[inst.options[q].pool].append((1, picks[q], factor))
+        for pool, mine in said.items():
+            self.terms[pool].append((name, *(mine if len(mine) == 1 else sorted(mine))))
 
     def _placed(self, row: Row) -> Iterable[tuple[int, str, int, int]]:
         """Terms of a row by pool: kind of the variable, its place in the pool's list, factor."""
@@ -226,22 +237,20 @@ def _pick(x: Option) -> tuple[object, ...]:
     return (x.work, x.billing, x.pooled, x.gpus, x.nodes, x.duration_s, x.slots)
 
 
-def _one_sided(row: Row) -> bool:
-    return row.low is None or row.high is None
-
-
-def _widest(rows: Sequence[Row]) -> set[int]:
-    """Rows by watts that take in all nodes of their kind: rows for lighter and lighter ones follow one another."""
-    last: set[int] = set()
-    before: tuple[int, set[int]] | None = None
-    for n, row in enumerate(rows):
-        if row.rule != BY_WATTS or not row.commit or not _one_sided(row):
-            continue
-        nodes = {i for i, _ in row.commit}
-        if before is not None and not before[1] <= nodes:
-            last.add(before[0])
-        before = (n, nodes)
-    return last if before is None else last | {before[0]}
+def _falling(inst: Instance) -> set[int | None]:
+    """Chains of sums whose nodes ask every row for less, or as much, the later their sum is."""
+    chains: dict[int | None, list[int]] = defaultdict(list)
+    for s, part in enumerate(inst.sums):
+        if part.chain is not None:
+            chains[part.chain].append(s)
+    wrong = {part.chain for part in inst.sums if part.chosen}
+    for row in inst.rows:
+        factor = dict(row.sums)
+        for c in {inst.sums[s].chain for s in factor} & chains.keys():
+            factors = [factor.get(s, 0) for s in chains[c]]
+            if row.low is not None or any(a < b for a, b in pairwise(factors)):
+                wrong.add(c)
+    return set(chains) - wrong
 
 
 def _folded(view: _View, families: list[tuple[int, ...]]) -> Folded:
@@ -252,7 +261,9 @@ def _folded(view: _View, families: list[tuple[int, ...]]) -> Folded:
         return [tuple(same) for family in families for same in zip(*(lists[o] for o in family), strict=True)]
 
     ways, kinds, picks = groups(view.ways), groups(view.kinds), groups(view.picks)
-    way, kind, pick = (_numbers(tuple(some)) for some in (ways, kinds, picks))
+    way = _numbers(tuple(ways))
+    # One member of each stands for all where a row says the same of them.
+    way_of, kind_of, pick_of = ({same[0]: n for n, same in enumerate(some)} for some in (ways, kinds, picks))
     dropped = {n for family in families for o in family[1:] for n in view.own[o]}
     services = (
         replace(
@@ -264,18 +275,21 @@ def _folded(view: _View, families: list[tuple[int, ...]]) -> Folded:
     )
     rows = []
     for n, row in enumerate(inst.rows):
-        if n not in dropped:
-            lightest = row.rule == BY_WATTS and _one_sided(row)
-            rows.append(
-                replace(
-                    row,
-                    commit=_terms(row.commit, way, ways, row, lightest=lightest),
-                    replicas=_terms(row.replicas, kind, kinds, row, lightest=lightest),
-                    chosen=_terms(row.chosen, pick, picks, row, lightest=lightest),
-                    used=tuple({number[o]: (number[o], factor) for o, factor in row.used}.values()),
-                    hourly=tuple((way[i], p, factor) for i, p, factor in row.hourly),
-                )
+        if n in dropped:
+            continue
+        if not (row.commit or row.hourly or row.chosen or row.used or row.replicas):
+            rows.append(row)
+            continue
+        rows.append(
+            replace(
+                row,
+                commit=_terms(row.commit, way_of),
+                replicas=_terms(row.replicas, kind_of),
+                chosen=_terms(row.chosen, pick_of),
+                used=tuple({number[o]: (number[o], factor) for o, factor in row.used}.values()),
+                hourly=tuple((way[i], p, factor) for i, p, factor in row.hourly),
             )
+        )
     small = replace(
         inst,
         pools=tuple(_pool([inst.pools[o] for o in family]) for family in families),
@@ -285,29 +299,31 @@ def _folded(view: _View, families: list[tuple[int, ...]]) -> Folded:
         services=tuple(services),
         quotas=tuple(replace(x, pools=tuple(number[o] for o in x.pools)) for x in inst.quotas),
         rows=tuple(rows),
+        sums=_sums(view, way, way_of, pick_of),
     )
     return Folded(small, tuple(families), tuple(ways), tuple(kinds), tuple(picks))
 
 
-def _terms(
-    terms: Iterable[tuple[int, int]],
-    number: dict[int, int],
-    groups: Sequence[tuple[int, ...]],
-    row: Row,
-    *,
-    lightest: bool,
-) -> tuple[tuple[int, int], ...]:
-    """Terms over families: the factor that all members have, or by watts the one that asks for least (0 where one is not in)."""
-    found: dict[int, list[int]] = defaultdict(list)
-    for j, factor in terms:
-        found[number[j]].append(factor)
-    out = []
-    for n, factors in sorted(found.items()):
-        some = factors if not lightest or len(factors) == len(groups[n]) else [*factors, 0]
-        factor = min(some) if row.low is None else max(some)
-        if factor:
-            out.append((n, factor))
-    return tuple(out)
+def _terms(terms: Terms, number: dict[int, int]) -> Terms:
+    """Terms over families, where a row says the same of all members: those of the members that `number` has."""
+    return tuple((number[j], factor) for j, factor in terms if j in number)
+
+
+def _sums(view: _View, way: dict[int, int], way_of: dict[int, int], pick_of: dict[int, int]) -> tuple[Sum, ...]:
+    """Sums over families; of a chain a family is in the last one that any of its members is in."""
+    last: dict[tuple[int | None, int], tuple[int, int]] = {}
+    for s, part in enumerate(view.inst.sums):
+        if part.chain in view.falling:
+            last.update({(part.chain, way[i]): (s, factor) for i, factor in part.commit})
+    mine: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for (_, i), (s, factor) in last.items():
+        mine[s].append((i, factor))
+    return tuple(
+        Sum(tuple(sorted(mine[s])), (), part.chain)
+        if part.chain in view.falling
+        else Sum(_terms(part.commit, way_of), _terms(part.chosen, pick_of), part.chain)
+        for s, part in enumerate(view.inst.sums)
+    )
 
 
 def _least(amounts: Iterable[Sequence[int]]) -> tuple[int, ...]:
@@ -315,10 +331,14 @@ def _least(amounts: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 
 def _pool(some: Sequence[Pool]) -> Pool:
+    if len(some) == 1:
+        return some[0]
     return replace(some[0], it_w=min(p.it_w for p in some), facility_w=min(p.facility_w for p in some))
 
 
 def _capacity(some: Sequence[Capacity], number: dict[int, int]) -> Capacity:
+    if len(some) == 1:
+        return moved(some[0], number[some[0].pool])
     return replace(
         some[0],
         pool=number[some[0].pool],
@@ -332,6 +352,8 @@ def _capacity(some: Sequence[Capacity], number: dict[int, int]) -> Capacity:
 
 
 def _replica(some: Sequence[Replica], number: dict[int, int]) -> Replica:
+    if len(some) == 1:
+        return moved(some[0], number[some[0].pool])
     return replace(
         some[0],
         pool=number[some[0].pool],
@@ -344,6 +366,8 @@ def _replica(some: Sequence[Replica], number: dict[int, int]) -> Replica:
 
 
 def _option(some: Sequence[Option], number: dict[int, int]) -> Option:
+    if len(some) == 1:
+        return moved(some[0], number[some[0].pool])
     return replace(
         some[0],
         pool=number[some[0].pool],

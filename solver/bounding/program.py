@@ -12,11 +12,18 @@ floating point is taken off. A plan with x_j >= 1 where d_j > 0 costs at least b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.linear_solver import pywraplp
+from ortools.linear_solver.python.model_builder_helper import (
+    ModelBuilderHelper,
+    ModelSolverHelper,
+    SolveStatus,
+    Variable,
+)
 
 from solver.model import PlanModel
 
@@ -54,30 +61,40 @@ class _Matrix:
 def relaxed_model(built: PlanModel, time_limit_s: float) -> Relaxation | None:
     """Solve the linear relaxation of a model; None where it is not solved in time."""
     m = _matrix(built)
-    solver = pywraplp.Solver.CreateSolver("GLOP")
-    endless = solver.infinity()
     cost_scale = max(1.0, float(np.abs(m.cost).max(initial=0.0)))
     scale = np.zeros(len(m.least))
     np.maximum.at(scale, m.rows, np.abs(m.entries))
     scale[scale == 0] = 1.0
-    tops = np.where(m.high >= WIDE, endless, m.high)
-    x = [solver.NumVar(a, b, "") for a, b in zip(m.low.tolist(), tops.tolist(), strict=True)]
-    rows = [
-        solver.Constraint(-endless if a <= -ENDLESS else a / s, endless if b >= ENDLESS else b / s)
-        for a, b, s in zip(m.least.tolist(), m.most.tolist(), scale.tolist(), strict=True)
-    ]
-    scaled = (m.entries / scale[m.rows]).tolist()
-    for r, c, v in zip(m.rows.tolist(), m.columns.tolist(), scaled, strict=True):
-        rows[r].SetCoefficient(x[c], v)
-    goal = solver.Objective()
-    goal.SetMinimization()
-    for j in np.flatnonzero(m.cost).tolist():
-        goal.SetCoefficient(x[j], float(m.cost[j]) / cost_scale)
-    solver.SetTimeLimit(max(1, int(time_limit_s * 1000)))
-    if solver.Solve() != pywraplp.Solver.OPTIMAL:
+    solver = ModelSolverHelper("glop")
+    solver.set_time_limit_in_seconds(max(0.001, time_limit_s))
+    solver.solve(_program(m, scale, cost_scale))
+    if solver.status() != SolveStatus.OPTIMAL:
         return None
-    duals = np.array([row.dual_value() for row in rows]) * cost_scale / scale
-    return _bounded(m, duals, np.array([v.solution_value() for v in x]))
+    duals = np.array(solver.dual_values()) * cost_scale / scale
+    return _bounded(m, duals, np.array(solver.variable_values()))
+
+
+def _program(m: _Matrix, scale: Floats, cost_scale: float) -> ModelBuilderHelper:
+    """The program for the simplex, each row divided by its scale: row by row, which takes a third of the time of term by term."""
+    program = ModelBuilderHelper()
+    tops = np.where(m.high >= WIDE, math.inf, m.high)
+    for low, high, cost in zip(m.low.tolist(), tops.tolist(), (m.cost / cost_scale).tolist(), strict=True):
+        j = program.add_var()
+        program.set_var_lower_bound(j, low)
+        program.set_var_upper_bound(j, high)
+        if cost:
+            program.set_var_objective_coefficient(j, cost)
+    x = [Variable(program, j) for j in range(len(m.cost))]
+    first = np.searchsorted(m.rows, np.arange(len(m.least) + 1)).tolist()
+    least = np.where(m.least <= -ENDLESS, -math.inf, m.least / scale).tolist()
+    most = np.where(m.most >= ENDLESS, math.inf, m.most / scale).tolist()
+    columns, entries = [x[j] for j in m.columns.tolist()], (m.entries / scale[m.rows]).tolist()
+    for (begin, end), low, high in zip(pairwise(first), least, most, strict=True):
+        row = program.add_linear_constraint()
+        program.set_constraint_lower_bound(row, low)
+        program.set_constraint_upper_bound(row, high)
+        program.add_terms_to_constraint(row, columns[begin:end], entries[begin:end])
+    return program
 
 
 def _bounded(m: _Matrix, duals: Floats, values: Floats) -> Relaxation | None:
@@ -101,7 +118,7 @@ def _bounded(m: _Matrix, duals: Floats, values: Floats) -> Relaxation | None:
 def _matrix(built: PlanModel) -> _Matrix:
     """Columns and unconditional linear rows of a model."""
     proto = built.model.proto
-    domains = [list(v.domain) for v in proto.variables]
+    domains = [_ends(v.domain) for v in proto.variables]
     cost = np.zeros(len(domains))
     cost[list(proto.objective.vars)] = list(proto.objective.coeffs)
     sizes: list[int] = []
@@ -110,6 +127,7 @@ def _matrix(built: PlanModel) -> _Matrix:
     least: list[int] = []
     most: list[int] = []
     for c in proto.constraints:
+        before = len(columns)
         if len(c.enforcement_literal):
             if not c.has_bool_and():
                 continue
@@ -117,23 +135,24 @@ def _matrix(built: PlanModel) -> _Matrix:
             literals = [*c.enforcement_literal, *c.bool_and.literals]
             if len(literals) != 2 or min(literals) < 0:
                 continue
-            names, factors, side = literals, [-1, 1], (0, 1)
+            columns += literals
+            entries += [-1, 1]
+            side = (0, 1)
         elif c.has_linear():
-            names, factors = list(c.linear.vars), list(c.linear.coeffs)
-            domain = list(c.linear.domain)
-            side = (domain[0], domain[-1])
-        elif c.has_exactly_one():
-            names = list(c.exactly_one.literals)
-            factors, side = [1] * len(names), (1, 1)
+            # Lists that the solver keeps are slow to read; once each.
+            columns.extend(c.linear.vars)
+            entries.extend(c.linear.coeffs)
+            side = _ends(c.linear.domain)
+        elif c.has_exactly_one() and min(literals := list(c.exactly_one.literals), default=-1) >= 0:
+            columns += literals
+            entries += [1] * len(literals)
+            side = (1, 1)
         else:
             continue
-        if not names or min(names) < 0:
-            continue
-        sizes.append(len(names))
-        columns += names
-        entries += factors
-        least.append(side[0])
-        most.append(side[1])
+        if len(columns) > before:
+            sizes.append(len(columns) - before)
+            least.append(side[0])
+            most.append(side[1])
     return _Matrix(
         low=np.array([d[0] for d in domains], float),
         high=np.array([d[-1] for d in domains], float),
@@ -145,3 +164,8 @@ def _matrix(built: PlanModel) -> _Matrix:
         most=np.array(most, float),
         given=float(proto.objective.offset),
     )
+
+
+def _ends(domain: Sequence[int]) -> tuple[int, int]:
+    """First and last number of a domain; the solver's lists do not count from the end."""
+    return domain[0], domain[len(domain) - 1]

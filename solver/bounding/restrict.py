@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from solver.instance import Instance, Service, Terms
+from solver.bounding.moved import moved
+from solver.instance import Instance, Service, Sum, Terms
 from solver.search import Values
 
 
@@ -95,9 +96,9 @@ def restricted(
     small = replace(
         inst,
         pools=tuple(inst.pools[o] for o in kept),
-        capacities=tuple(replace(inst.capacities[i], pool=number[inst.capacities[i].pool]) for i in capacities),
-        replicas=tuple(replace(inst.replicas[k], pool=number[inst.replicas[k].pool]) for k in replicas),
-        options=tuple(replace(inst.options[q], pool=number[inst.options[q].pool]) for q in chosen),
+        capacities=tuple(moved(inst.capacities[i], number[inst.capacities[i].pool]) for i in capacities),
+        replicas=tuple(moved(inst.replicas[k], number[inst.replicas[k].pool]) for k in replicas),
+        options=tuple(moved(inst.options[q], number[inst.options[q].pool]) for q in chosen),
         services=tuple(_service(s, number) for s in inst.services),
         quotas=tuple(replace(x, pools=tuple(number[o] for o in x.pools if o in number)) for x in inst.quotas),
         rows=tuple(
@@ -109,8 +110,11 @@ def restricted(
                 used=_kept(row.used, number),
                 replicas=_kept(row.replicas, kind),
             )
+            if row.commit or row.chosen or row.used or row.replicas or row.hourly
+            else row
             for row in inst.rows
         ),
+        sums=tuple(Sum(_kept(x.commit, way), _kept(x.chosen, pick), x.chain) for x in inst.sums),
     )
     return Part(inst, small, kept, capacities, replicas, chosen)
 

@@ -15,6 +15,7 @@ from problems.schema import Batch, Finetune, Fixed, Pretrain, Problem, RuleName,
 from solver.candidates.deploying import closed_to, open_to, operations_count, with_operations
 from solver.candidates.fabric_pools import with_fabric
 from solver.candidates.jobs import batch_options, fixed_options, training_options
+from solver.candidates.levels import FEW_COUNTS, few_counts
 from solver.candidates.likeness import kept_pools
 from solver.candidates.memo import Made, Memo, technical
 from solver.candidates.money import (
@@ -39,7 +40,7 @@ from solver.candidates.survival import APART
 from solver.candidates.tariff import with_tariff
 from solver.candidates.terms import HOURS_PER_MONTH, Rule, effective_rules
 from solver.candidates.weekly import with_slots
-from solver.candidates.within import counted_money, idle_rdma, outside, without_room
+from solver.candidates.within import counted_money, idle_rdma, outside, without_idle_nics, without_room
 from solver.features.speed_tables import SpeedTables
 
 __all__ = ["Candidates", "Memo", "build_candidates", "reduced"]
@@ -157,7 +158,7 @@ def build_candidates(
         dropped=pl.concat(dropped),
         dominated=0,
         rules=rules,
-        assumed=tuple(assumed),
+        assumed=(*assumed, *([FEW_COUNTS] if few_counts(problem) and pools["spans"].any() else [])),
         unserved=tuple(unserved),
         data=data,
     )
@@ -214,6 +215,7 @@ def reduced(
     capacity = found.capacity
     if prune:
         money = counted_money(found.problem, axes)
+        pools, replicas, options = without_idle_nics(pools, replicas, options)
         if within_watts:
             pools, replicas, options = without_room(pools, replicas, options, found.problem, axes)
         counted = dict.fromkeys((found.problem.objective, *axes))

@@ -2,7 +2,7 @@
 
 pools : one row per pool: pool, kind (rental | server | owned), provider, offer, region, country, deployment_mode
     with start_h, isolation, operations_h (see `solver.candidates.deploying`), accelerator, gpus, label, units, zone,
-    cores, ram_gib, nvme_tb, nvme_gb_s, network_gbps, rdma, network and nic_count (null: rented, owned or not told), interconnect_class,
+    cores, ram_gib, nvme_tb, nvme_gb_s, network_gbps, rdma, network and nic_count (null: rented, owned or not told), spans (built for work across nodes only), interconnect_class,
     compliance, site, spot, complete, nameplate_w, host_nameplate_w, rack_units and cooling (null: rented), storage_room
     (see `solver.features.storage_room`; null: rented, or no data to keep), node_limit (nullable), parts, interruption_per_month,
     and the power state of its cards: power_limit_w (null: none) with what the cap leaves of throughput (relative_*) and how
@@ -52,6 +52,7 @@ POOL_COLUMNS = [
     "rdma",
     "network",
     "nic_count",
+    "spans",
     "oversubscription",
     "leaf_nodes",
     "interconnect_class",
@@ -123,6 +124,7 @@ POOL_TYPES: dict[str, Any] = {
     "rdma": pl.Boolean,
     "network": pl.String,
     "nic_count": pl.Int64,
+    "spans": pl.Boolean,
     "oversubscription": pl.Float64,
     "leaf_nodes": pl.Int64,
     "rack_units": pl.Float64,
@@ -255,6 +257,7 @@ def typed_pools(pools: pl.DataFrame) -> pl.DataFrame:
         "min_nodes": None,
         "network": None,
         "nic_count": None,
+        "spans": False,
         "oversubscription": None,
         "leaf_nodes": None,
         "rack_units": None,

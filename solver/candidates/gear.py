@@ -90,6 +90,18 @@ class GearOption:
     source: str | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class GearSum:
+    """A sum over nodes (by pool) and job options (by candidate row) that several rules share, as one thing.
+
+    Of one `chain` (any object that is the same) the later in the rules' order ask for less and less (`solver.instance.Sum`).
+    """
+
+    nodes: dict[str, int]
+    options: dict[int, int] = dataclasses.field(default_factory=dict)
+    chain: object | None = None
+
+
 @dataclass(frozen=True)
 class GearRule:
     """low <= sum <= high over nodes held (by pool), nodes by the hour (by pool and number of the period), pools in use, job
@@ -115,6 +127,7 @@ class GearRule:
     ways: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
     loose: dict[str, int] = dataclasses.field(default_factory=dict)
     stage: int | None = None
+    sums: dict[GearSum, int] = dataclasses.field(default_factory=dict)
 
 
 Made = tuple[list[GearOption], list[GearRule]]
@@ -155,6 +168,8 @@ def build_gear(context: GearContext) -> Gears:
     ValueError
         Two options have the same key: a fault of ours.
     """
+    from solver.candidates.shared_sums import shared
+
     options: list[GearOption] = []
     rules: list[GearRule] = []
     for make in makers():
@@ -175,7 +190,7 @@ def build_gear(context: GearContext) -> Gears:
     )
     money = held_money(joined, context.found.problem, context.catalog, context.terms)
     money = _with_credit(money, context.found.problem)
-    return Gears(money.with_columns(facility_w=pl.col("it_w") * pl.col("pue")), tuple(rules))
+    return Gears(money.with_columns(facility_w=pl.col("it_w") * pl.col("pue")), tuple(shared(rules)))
 
 
 def _with_credit(money: pl.DataFrame, problem: Problem) -> pl.DataFrame:

@@ -20,14 +20,14 @@ from solver.candidates.frames import (
     typed_capacity,
     typed_pools,
 )
-from solver.candidates.levels import requirement_levels
+from solver.candidates.levels import NOTHING, requirement_levels
 from solver.candidates.rooms import room_reasons
 from solver.candidates.storage_boxes import storage_networks
 from solver.candidates.storage_needs import classes_of
 from solver.candidates.terms import allowed, has_tags, trusted
-from solver.candidates.watts import largest_node_w, most_per_watt, watts_scarce
+from solver.candidates.watts import largest_node_w, largest_site_w, most_per_watt, watts_scarce
 from solver.features.builds import Unpowered, complete_systems, least_w, server_builds
-from solver.features.parts import HOST_NEEDS, LEVEL_SCHEMA, Parts
+from solver.features.parts import LEVEL_SCHEMA, Parts
 from solver.features.power import power_states
 from solver.features.speed_tables import SpeedTables
 from solver.features.storage_room import INSIDE
@@ -109,20 +109,23 @@ def bought_pools(
     rates: pl.DataFrame,
     every_state: bool = False,
     any_watts: bool = False,
+    tables: SpeedTables | None = None,
 ) -> Pools:
     """Servers that could be bought for own sites.
 
     `every_state`: watts are counted beside money (fronts). `any_watts`: also lean builds that no site could power at all,
-    for questions that lift limits of watts by more than one at a time, or only in part.
+    for questions that lift limits of watts by more than one at a time, or only in part. `tables`: power states of cards.
     """
     if not problem.sites or "purchase" not in problem.billing_modes:
         return nothing()
     scarce = every_state or watts_scarce(problem)
     worth = most_per_watt(problem, catalog)
-    limits = Unpowered(largest_node_w(problem, catalog), _lowest_cap(catalog), worth)
+    site_w = largest_site_w(problem)
+    lowest = _lowest_states(catalog, tables or SpeedTables.of(catalog, None))
+    limits = Unpowered(largest_node_w(problem, catalog), lowest, worth, site_w)
     unpowered = None if any_watts or every_state else limits
     parts, barred = _allowed_parts(problem, catalog)
-    levels = requirement_levels(problem, catalog, _networks_inside(parts, unpowered))
+    levels = requirement_levels(problem, catalog, _networks_inside(parts, unpowered), site_w)
     stored = _storage_networks(problem, catalog)
     built = server_builds(
         parts,
@@ -177,11 +180,12 @@ def _networks_inside(parts: Parts, unpowered: Unpowered | None) -> list[str]:
     return systems["network"].drop_nulls().unique().to_list()
 
 
-def _lowest_cap(catalog: Catalog) -> float:
-    """Share of their rated power that the lowest power state of any card has."""
-    share = catalog.power_curves["cap_share"].min()
-    assert isinstance(share, float)
-    return share
+def _lowest_states(catalog: Catalog, tables: SpeedTables) -> dict[str, float]:
+    """Share of its rated power that the lowest power state of each card has, to the whole watts that limits are set in."""
+    cards = catalog.accelerators.filter(pl.col("tdp_w").is_not_null())
+    states = power_states(cards, tables).join(cards.select("accelerator", "tdp_w"), on="accelerator")
+    share = (pl.col("power_limit_w").fill_null(pl.col("tdp_w")) / pl.col("tdp_w")).min()
+    return dict(states.group_by("accelerator").agg(share).iter_rows())
 
 
 def _allowed_parts(problem: Problem, catalog: Catalog) -> tuple[Parts, pl.DataFrame]:
@@ -273,8 +277,7 @@ def owned_machines(problem: Problem, catalog: Catalog) -> pl.DataFrame:
     """
     # RAM, CPU and drives of a machine that stands already are not known here: a level that asks for nothing gives its
     # nameplate, and the practice rules warn about it as they do about rented machines.
-    need = {**dict.fromkeys(HOST_NEEDS, 0.0), "cores_min": 1.0, "nic_gbps": 0.0, "nic_per_gpu": False, "rdma": False}
-    level = pl.DataFrame([{"level": "owned", "network": None, **need}], schema=LEVEL_SCHEMA)
+    level = pl.DataFrame([{"level": "owned", **NOTHING}], schema=LEVEL_SCHEMA)
     free = catalog.accelerators.with_columns(price_usd=pl.col("price_usd").fill_null(0.0))
     builds = server_builds(replace(catalog_parts(catalog), accelerators=free), level).builds
     builds = builds.join(link_class(catalog.accelerators), on="accelerator", how="left")

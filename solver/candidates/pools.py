@@ -23,7 +23,7 @@ def build_pools(
     """Compile catalogue and own sites into pools and capacity rows that respect the problem's limits."""
     rates = fx_rates(catalog, problem.currency)
     rental = rented_pools(problem, catalog, rates)
-    built = bought_pools(problem, catalog, rates, every_state, any_watts)
+    built = bought_pools(problem, catalog, rates, every_state, any_watts, tables)
     bought = with_oversubscription(built, problem, catalog)
     servers = with_power_states(bought, problem, catalog, tables, every_state)
     owned = with_power_states(owned_pools(problem, catalog, rates), problem, catalog, tables, every_state)

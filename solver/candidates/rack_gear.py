@@ -20,7 +20,7 @@ from catalogs.catalog import Catalog
 from problems.rooms import Circuit
 from problems.schema import Problem, Site
 from solver.candidates.frames import fx_rates, money_in
-from solver.candidates.gear import GearContext, GearOption, GearRule, Made
+from solver.candidates.gear import GearContext, GearOption, GearRule, GearSum, Made
 from solver.candidates.rack_menu import FEW, MOST_MODELS, Boxes, Kind, Loose, Model, Type, box_types, bundles, types_of
 from solver.candidates.rooms import COOLED_BY
 from solver.candidates.storage_network import nic_watts
@@ -112,7 +112,8 @@ def _kinds(site: Site, context: GearContext, nic_w: float) -> list[Kind]:
     pools = context.found.pools
     held = pools.filter((pl.col("site") == site.name) & pl.col("pool").is_in(list(context.most_nodes)))
     groups: dict[tuple[int, float, str], dict[str, int]] = {}
-    for row in held.sort("pool").iter_rows(named=True):
+    read = held.sort("pool").select("pool", "storage_room", "it_w", "rack_units", "cooling")
+    for row in read.iter_rows(named=True):
         most = context.most_nodes[row["pool"]]
         if most:
             inside = row["storage_room"] in (None, INSIDE)
@@ -165,19 +166,33 @@ def _standing_rows(states: Sequence[State], keys: dict[str, Type], limit: str) -
     """
     watts = sorted({t.watts for t in keys.values() if t.nodes}, reverse=True)
     rules: list[GearRule] = []
-    said: dict[float, set[str]] = {}
+    told: list[dict[str, float]] = []
     for state in states:
         some = watts[:: -(-len(watts) // COARSE)] if state.coarse and watts else watts
+        chain, most = object(), 0
+        held: dict[GearSum, int] = {}
+        since: dict[str, float] = {}
         for level, below in pairwise([math.inf, *some, -1]):
-            most = {pool: most for k in state.kinds if k.watts > below for pool, most in k.pools.items()}
-            if not most or said.get(level) == most.keys():
+            more = {pool: n for k in state.kinds if below < k.watts <= level for pool, n in k.pools.items()}
+            if more:
+                held[GearSum(dict.fromkeys(more, 1), chain=chain)] = 1
+                most += sum(more.values())
+                since.update(dict.fromkeys(more, level))
+            if not most or any(_same(since, other, level) for other in told):
                 continue
-            said[level] = set(most)
             places = {key: -t.nodes for key, t in keys.items() if t.watts >= level and t.nodes}
-            gear = places if state.but is None else {**places, state.but: -sum(most.values())}
+            gear = places if state.but is None else {**places, state.but: -most}
             about = limit if level == math.inf else ""
-            rules.append(GearRule(RULE, about, None, 0, nodes=dict.fromkeys(most, 1), gear=gear))
+            rules.append(GearRule(RULE, about, None, 0, sums=dict(held), gear=gear))
+        told.append(since)
     return rules
+
+
+def _same(since: dict[str, float], other: dict[str, float], level: float) -> bool:
+    """Whether the rows of a level are about the same nodes in two states; they are of those that came in at it or before."""
+    return all(other.get(pool, -1) >= level for pool in since) and all(
+        pool in since for pool, at in other.items() if at >= level
+    )
 
 
 def _box_rows(boxes: Boxes, keys: dict[str, Type]) -> list[GearRule]:

@@ -105,7 +105,14 @@ def _rows(catalog: Catalog) -> list[dict[str, Any]]:
         drive_as_of="as_of",
         drive_source="source",
     )
-    boxes = catalog.storage_boxes.select(pl.col("box"), pl.struct(pl.all()).alias("made"))
+    ports = catalog.network.select("network", carried=pl.col("gbps_per_port") / 8)
+    # A box gives no more than its ports carry.
+    speeds = ["read_gb_s", "write_gb_s"]
+    held = catalog.storage_boxes.join(ports, on="network", how="left", maintain_order="left").with_columns(
+        pl.when(pl.col(c).is_not_null()).then(pl.min_horizontal(c, pl.col("ports") * pl.col("carried"))).alias(c)
+        for c in speeds
+    )
+    boxes = held.select(pl.col("box"), pl.struct(catalog.storage_boxes.columns).alias("made"))
     joined = catalog.storage_systems.join(drives, on="drive").join(boxes, on="box").sort("system")
     known = (
         pl.col("drive_tb").is_not_null()

@@ -74,9 +74,10 @@ class Placing:
         self.kept: dict[str, Sum] = {}  # M_P
         self.most = most_stream(need, use)
         self.streams: dict[str, Sum] = {}  # from the drives of the nodes at a place
-        self.ported: dict[
-            tuple[str, str], list[tuple[Sum, Sum]]
-        ] = {}  # by site and network: where it lies, and streams
+        # By site and network of boxes: where it lies, with its streams; where it is staged to; where its master copy lies.
+        self.ported: dict[tuple[str, str], list[tuple[Sum, Sum]]] = {}
+        self.filled: dict[tuple[str, str], list[Sum]] = {}
+        self.pulled: dict[tuple[str, str], list[Sum]] = {}
 
     def add(self) -> None:
         """Everything of the class."""
@@ -121,8 +122,8 @@ class Placing:
             load.size = plus(load.size, times(size_gb(need), here))
             stream = self._stream(key, load.tier.key)
             load.read = plus(load.read, times(fixed_read, here), stream)
-            if tier.site is not None and tier.box is not None and tier.box.network is not None and tier.box.ports:
-                self.ported.setdefault((tier.site, tier.box.network), []).append((here, stream))
+            if (network := tier.network) is not None:
+                self.ported.setdefault(network, []).append((here, stream))
             load.write = plus(load.write, times(fixed_write, here))
             load.iops = plus(load.iops, times(iops, here))
             self._wants(load, fixed_read + self.most, fixed_write + staging, iops)
@@ -131,6 +132,8 @@ class Placing:
                     both = book.choice(f"{key} staged")
                     book.row(here, self.masters, gear(both, -1), high=1)
                     load.write = plus(load.write, gear(both, staging))
+                    if network is not None:
+                        self.filled.setdefault(network, []).append(gear(both))
                 else:
                     book.row(here, self.masters, high=1)
 
@@ -166,6 +169,8 @@ class Placing:
             load.users.append(key)
             load.size = plus(load.size, times(size_gb(need), here))
             load.read = plus(load.read, times(staging, here))
+            if tier.network is not None:
+                self.pulled.setdefault(tier.network, []).append(here)
             self._wants(load, staging, 0, 0)
 
     def _drives(self, use: Use) -> None:

@@ -54,7 +54,12 @@ def with_data_columns(options: pl.DataFrame, pools: pl.DataFrame, needs: Sequenc
         for name in ("read_gb_s", "write_gb_s")
     )
     port = pl.col("work").replace_strict(ports, default=math.inf, return_dtype=pl.Float64)
-    needed = pl.max_horizontal(reads + steps * STREAM_STEP / SPEED, writes) / port
+    staged: dict[str, float] = {}
+    for n in needs:
+        if n.staged != "no" and n.work is not None:
+            staged[n.work] = staged.get(n.work, 0.0) + n.stage_gb_s
+    stage = pl.col("work").replace_strict(staged, default=0.0, return_dtype=pl.Float64)
+    needed = (pl.max_horizontal(reads + steps * STREAM_STEP / SPEED, writes) + stage) / port
     own = pl.col("data_place").str.starts_with(site_place(""))
     had = pl.col("apart") if "apart" in options.columns else pl.lit("")
     return (

@@ -111,6 +111,13 @@ class Tier:
     box: Box | None = None
 
     @property
+    def network(self) -> tuple[str, str] | None:
+        """Own site and network on which its boxes hang; None for services and boxes without ports."""
+        if self.site is None or self.box is None or self.box.network is None or not self.box.ports:
+            return None
+        return self.site, self.box.network
+
+    @property
     def unit_gb(self) -> int:
         """GB of data in one unit."""
         return math.floor(self.unit_tb * self.fill * GB + 1e-6)

@@ -130,6 +130,8 @@ class Use:
 
 
 DRIVES = ("local_gb", "local_read", "local_write", "local_iops")
+WAY_COLUMNS = ("row", "pooled", "cash", "rate", "rate_unit", "duration_h", "gpus", "nodes")
+KIND_COLUMNS = ("row", "rates", "blend", "gpus")
 
 
 def uses(book: Book) -> dict[str, Use]:
@@ -164,8 +166,9 @@ def _job(book: Book, work: str, pools: pl.DataFrame) -> Use:
     found = book.context.found
     ways = []
     if not found.options.is_empty():
+        columns = [*WAY_COLUMNS, *pools.columns]
         mine = found.options.filter(pl.col("work") == work).join(pools, on="pool", how="inner").sort("row")
-        for r in mine.iter_rows(named=True):
+        for r in mine.select([c for c in mine.columns if c in columns]).iter_rows(named=True):
             rent = 0.0 if r["pooled"] else r["cash"] / found.terms.horizon
             whole = not r["pooled"] or not r["per_node"]
             trains = r["rate_unit"] == "tokens/s"
@@ -198,8 +201,9 @@ def _service(book: Book, work: Serve, pools: pl.DataFrame) -> Use:
     total = traffic(found.problem, work, top)
     kinds = []
     if not found.replicas.is_empty():
+        columns = [*KIND_COLUMNS, *pools.columns]
         mine = found.replicas.filter(pl.col("work") == work.name).join(pools, on="pool", how="inner").sort("row")
-        for r in mine.iter_rows(named=True):
+        for r in mine.select([c for c in mine.columns if c in columns]).iter_rows(named=True):
             rate = r["rates"][0] if len(r["rates"]) == 1 else r["blend"]
             nodes = book.context.most_nodes.get(r["pool"], 0)
             most = max(1, nodes * r["per_node"] // r["gpus"])

@@ -43,10 +43,24 @@ def largest_node_w(problem: Problem, catalog: Catalog) -> float:
     return max((_next_lowest(_node_limits_w(s, problem, catalog)) for s in problem.sites), default=math.inf)
 
 
-def _node_limits_w(site: Site, problem: Problem, catalog: Catalog) -> list[float]:
-    pue = site.pue or 1.0
-    facility = [w / pue for w in (site.power, problem.limits.power) if w is not None]
+def largest_site_w(problem: Problem) -> float:
+    """Most that all servers and switches of one site may draw together, taken as in `largest_node_w` [W of IT].
+
+    Racks and circuits are no limits here: once another limit is lifted, they may leave room for any number of servers.
+    """
+    if problem.objective in ("power", "carbon"):
+        return math.inf
+    return max((_next_lowest(_all_limits_w(s, problem)) for s in problem.sites), default=math.inf)
+
+
+def _all_limits_w(site: Site, problem: Problem) -> list[float]:
+    facility = [w / (site.pue or 1.0) for w in (site.power, problem.limits.power) if w is not None]
     limits = [*facility, *([] if site.it_power is None else [site.it_power])]
+    return [*limits, math.inf] if site.racks is not None or site.circuits else limits
+
+
+def _node_limits_w(site: Site, problem: Problem, catalog: Catalog) -> list[float]:
+    limits = [w for w in _all_limits_w(site, problem) if w < math.inf]
     if site.racks is not None:
         limits.append(max(rack_limit_w(site, cooling, catalog) for cooling in COOLED_BY))
     if site.circuits:

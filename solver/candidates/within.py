@@ -98,6 +98,31 @@ def without_room(
     return pools, fewer(replicas, 1), fewer(options, 2)
 
 
+def without_idle_nics(
+    pools: pl.DataFrame, replicas: pl.DataFrame, options: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Pools, replicas and options less those of NICs and leaves that only work across nodes could use, where there is none.
+
+    Servers built for work across nodes only, on which none spans nodes: work inside a node has a level of its own with the same needs
+    of the host and no more NICs of the same network, so another pool does the same for no more money, watts and ports.
+
+    Pools on leaves with fewer ports upward, of a network on which nothing spans nodes at their site whatever its leaves: its switches
+    stand side by side in either case. Moved to those of the same servers on the usual leaves, n ports there and m here fill
+    ceil((n + m) / r) <= ceil(n / r) + ceil(m / r) of them. Not where systems sold whole share the network, as one alone has no switch.
+    """
+    frames = [f.filter(pl.col("nodes") > 1)["pool"] for f in (replicas, options) if not f.is_empty()]
+    spanning = pl.concat(frames) if frames else pl.Series("pool", [], pl.String)
+    spanned = pl.col("pool").is_in(spanning.implode())
+    slim = pl.col("oversubscription").is_not_null() & pl.col("site").is_not_null() & (pl.col("kind") == "server")
+    needed = (spanned | pl.col("complete").fill_null(False)).any().over("site", "network")
+    useless = (pl.col("spans").fill_null(False) & ~spanned) | (slim & ~needed)
+    idle = pools.filter(useless)["pool"].implode()
+    pools, replicas, options = (
+        frame if frame.is_empty() else frame.filter(~pl.col("pool").is_in(idle)) for frame in (pools, replicas, options)
+    )
+    return pools, replicas, options
+
+
 def _most_ports(pools: pl.DataFrame, limits: list[Limit], by: list[str]) -> pl.DataFrame:
     """The most NIC ports that every limit of a site at once leaves room for, by site and more: `by`, most_ports."""
     wired = pools.filter(pl.col("nic_count") > 0)

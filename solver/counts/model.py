@@ -105,7 +105,7 @@ class CountsModel:
     def tops(self) -> dict[int, int]:
         """Most that is worth having of a replica kind or of nodes, by number of the variable, where counts only cost."""
         inst, var = self.inst, self.built.context.variables
-        if any(r.replicas or r.hourly or r.commit for r in inst.rows) or inst.options:
+        if any(r.replicas or r.hourly or r.commit or r.sums for r in inst.rows) or inst.options:
             return {}
         top: dict[int, int] = {}
         nodes: dict[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""Why this plan: what its limits cost, and how far prices may move before it changes."""
+"""Why this plan: what its limits cost."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import threading
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from solver.assemble import main_accelerator
 from solver.binding import binding_limits
 from solver.candidates import Candidates, reduced
 from solver.explaining.explain_fields import in_room, is_counted
-from solver.explaining.explain_points import LimitWorth, PriceMove
+from solver.explaining.explain_points import LimitWorth
 from solver.instance import Instance
 from solver.left_out import in_unit, level_unit
 from solver.limits import limits_of
@@ -21,14 +20,8 @@ from solver.scaling import Scaled, priorities, scale
 from solver.search import Found
 from solver.whatif.breaks import limit_text, per_unit, usage
 from solver.whatif.study import Study
-from solver.whatif.sweep_points import plan_text, signature
-from solver.whatif.vary import PRICES, Scenario
+from solver.whatif.sweep_points import plan_text
 
-RISE, FALL = 4.0, 0.25
-"""Price factors between which a change of plan is looked for."""
-CLOSE = 1.01
-"""A change of plan is placed to this ratio."""
-MOST_PRICES = 4
 ONE_MORE = {"W": 1000, "money": 100_000, "h": 1000}
 """One more unit of a limit in the model's whole numbers: a kilowatt, a thousand of the currency, an hour a month."""
 OPERATIONS = "limits.operations"
@@ -150,9 +143,7 @@ def worth_of(at: Solved, use: LimitUse) -> LimitWorth | None:
 
 def _more_value(at: Solved, wider: Instance) -> str:
     """What of the first priority that gains a looser limit adds; empty where none does."""
-    ranks = ranked(
-        replace(wider, floors=()), lambda inst, near, share: at.study.search(build_model(inst), share, at.stop)
-    )
+    ranks = ranked(replace(wider, floors=()), lambda inst, near, share: at.study.best(inst, share=share, stop=at.stop))
     problem = at.study.loaded.problem
     for level, (number, floor) in enumerate(zip(priorities(problem), at.scaled.instance.floors, strict=True)):
         if level < len(ranks.levels) and ranks.levels[level].value > floor:
@@ -172,7 +163,7 @@ def loosened(inst: Instance, field: str, names: list[str], more: int) -> Instanc
         # A row with nodes says that some fit nowhere: no more room changes that.
         rows = (
             replace(r, high=r.high + more)
-            if r.field == field and r.high is not None and (field == OPERATIONS or not r.commit)
+            if r.field == field and r.high is not None and (field == OPERATIONS or not (r.commit or r.sums))
             else r
             for r in inst.rows
         )
@@ -190,67 +181,3 @@ def loosened(inst: Instance, field: str, names: list[str], more: int) -> Instanc
         for o, p in enumerate(inst.pools)
     )
     return replace(inst, quotas=quotas, pools=pools)
-
-
-def price_moves(at: Solved) -> list[PriceMove]:
-    """For the dearest things in the plan: how far up their price may go before the plan changes; and for the main
-    accelerator's nearest rival how far down."""
-    spent: dict[str, Decimal] = {}
-    for item in at.result.items:
-        if item.kind == "rental" and item.pool is not None:
-            offer = item.pool.removesuffix("#spot").removesuffix("#units")
-            spent[PRICES + offer] = spent.get(PRICES + offer, Decimal(0)) + item.total_cost
-        elif item.kind == "server" and item.accelerator is not None and item.total_cost:
-            key = f"{PRICES}{item.accelerator}.purchase"
-            spent[key] = spent.get(key, Decimal(0)) + item.total_cost
-        elif item.kind == "energy":
-            spent[PRICES + "electricity"] = spent.get(PRICES + "electricity", Decimal(0)) + item.total_cost
-    out: list[PriceMove] = []
-    for selector in sorted(spent, key=lambda s: (-spent[s], s))[:MOST_PRICES]:
-        if at.stop.is_set():
-            return out
-        out.append(_moved(at, selector, RISE))
-    main = main_accelerator(at.result)
-    rival = _rival(at, main)
-    if rival is not None and not at.stop.is_set():
-        out.append(_moved(at, f"{PRICES}{rival}", FALL))
-    return out
-
-
-def _rival(at: Solved, main: str | None) -> str | None:
-    """Main accelerator of the best plan without this one's."""
-    if main is None:
-        return None
-    small = reduced(at.everything, without_accelerator=main)
-    if small.unserved and not small.problem.weighed:
-        return None
-    scaled = at.with_floors(scale(small, at.study.catalog))
-    found = at.study.least(scaled.instance, stop=at.stop).found
-    if found.values is None:
-        return None
-    return main_accelerator(at.study.answer(at.study.loaded, at.study.catalog, small, scaled, found))
-
-
-def _moved(at: Solved, selector: str, limit: float) -> PriceMove:
-    """Place the change of plan between 1 and `limit` times the price, by halving the ratio."""
-    before = signature(at.result)
-
-    def at_factor(factor: float) -> Result:
-        return at.study.solve(Scenario(prices=((selector, f"{factor:.6g}"),)), at.stop)
-
-    direction = "up" if limit > 1 else "down"
-    far = at_factor(limit)
-    if signature(far) == before:
-        return PriceMove(selector=selector, direction=direction, holds=limit, changes=None, then="")
-    holds, changes, then = 1.0, limit, far
-    while max(changes / holds, holds / changes) > CLOSE and not at.stop.is_set():
-        middle = (holds * changes) ** 0.5
-        result = at_factor(middle)
-        if signature(result) == before:
-            holds = middle
-        else:
-            changes, then = middle, result
-    text = plan_text(then)
-    return PriceMove(
-        selector=selector, direction=direction, holds=round(holds, 4), changes=round(changes, 4), then=text
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 
 import polars as pl
 
@@ -15,7 +16,8 @@ from solver.constraints import total
 from solver.explain import dropped_of
 from solver.explaining.explain_plan import Solved
 from solver.explaining.explain_points import Dropped, WhyNot
-from solver.model import build_model
+from solver.instance import Instance
+from solver.model import PlanModel, build_model
 from solver.plan import Status
 from solver.scaling import scale
 from solver.whatif.sweep_points import plan_text
@@ -75,19 +77,7 @@ def why_not(at: Solved, name: str) -> WhyNot:
     if not wanted or (small.unserved and not small.problem.weighed):
         return WhyNot(name=name, possible=False, reasons=reasons)
     scaled = at.with_floors(scale(small, catalog))
-    built = build_model(scaled.instance)
-    used = [v for o, v in built.context.variables.used.items() if scaled.instance.pools[o].key in wanted]
-    built.model.add(total(used) >= 1)
-    # used[o] may be 1 without any node of o: it takes a node to count.
-    inst, var = scaled.instance, built.context.variables
-    nodes = [var.commit[i] for i, c in enumerate(inst.capacities) if c.commit and inst.pools[c.pool].key in wanted]
-    nodes += [x for (i, _), x in var.hourly.items() if inst.pools[inst.capacities[i].pool].key in wanted]
-    nodes += [var.chosen[q] for q, o in enumerate(inst.options) if not o.pooled and inst.pools[o.pool].key in wanted]
-    busy = [x for (k, _), x in var.replicas.items() if inst.pools[inst.replicas[k].pool].key in wanted]
-    busy += [var.chosen[q] for q, o in enumerate(inst.options) if inst.pools[o.pool].key in wanted]
-    built.model.add(total(nodes) >= 1)
-    built.model.add(total(busy) >= 1)
-    found = at.study.search(built, stop=at.stop)
+    found = at.study.best(scaled.instance, partial(_using, wanted), stop=at.stop)
     if found.values is None:
         return WhyNot(name=name, possible=False, reasons=reasons, proved=found.status is Status.INFEASIBLE)
     result = at.study.answer(at.study.loaded, catalog, small, scaled, found)
@@ -110,6 +100,21 @@ def why_not(at: Solved, name: str) -> WhyNot:
         proved=found.status is Status.OPTIMAL,
         result=result,
     )
+
+
+def _using(wanted: set[str], inst: Instance) -> PlanModel:
+    """Model of an instance whose plans put work on some pools [keys]."""
+    built = build_model(inst)
+    var = built.context.variables
+    # used[o] may be 1 without any node of o: it takes a node to count.
+    nodes = [var.commit[i] for i, c in enumerate(inst.capacities) if c.commit and inst.pools[c.pool].key in wanted]
+    nodes += [x for (i, _), x in var.hourly.items() if inst.pools[inst.capacities[i].pool].key in wanted]
+    nodes += [var.chosen[q] for q, o in enumerate(inst.options) if not o.pooled and inst.pools[o.pool].key in wanted]
+    busy = [x for (k, _), x in var.replicas.items() if inst.pools[inst.replicas[k].pool].key in wanted]
+    busy += [var.chosen[q] for q, o in enumerate(inst.options) if inst.pools[o.pool].key in wanted]
+    for some in ([v for o, v in var.used.items() if inst.pools[o].key in wanted], nodes, busy):
+        built.model.add(total(some) >= 1)
+    return built
 
 
 def _both(found: Candidates, names: pl.Series) -> Candidates:

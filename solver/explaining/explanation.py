@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from solver.candidates import reduced
 from solver.explain import Feasibility, conflict_of, dropped_of, find_conflict, ways_out
 from solver.explaining.explain_fields import asked_fields
-from solver.explaining.explain_plan import price_moves, solved, worth_of
+from solver.explaining.explain_plan import solved, worth_of
 from solver.explaining.explain_points import Dropped, Explanation, LimitWorth, Relaxation, WhyNot
+from solver.explaining.explain_prices import price_moves
 from solver.explaining.explain_relax import relaxed
 from solver.explaining.explain_tiers import tier_remarks
 from solver.explaining.explain_why import why_not

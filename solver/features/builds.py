@@ -9,12 +9,13 @@ The price of a build holds its NICs and its nameplate their watts; cables and sw
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from solver.features.builds_idle import useful
 from solver.features.builds_reduce import unbeaten
 from solver.features.parts import (
     BUILD_RULES,
@@ -66,6 +67,7 @@ COLUMNS = [
     "lanes_used",
     "lanes",
     "storage_room",
+    "spans",
     "parts",
 ]
 
@@ -97,6 +99,7 @@ TYPES: dict[str, Any] = {
         ("cpu", "module", "storage", "network", "cooling", "price_confidence", "price_as_of", "storage_room"), pl.String
     ),
     "has_rdma": pl.Boolean,
+    "spans": pl.Boolean,
 }
 
 
@@ -104,13 +107,15 @@ TYPES: dict[str, Any] = {
 class Unpowered:
     """Builds that no site could power: those that draw more than `watts` [W] with their cards held to `cap_share` of their rating.
 
-    No plan within the limits has one. They matter to what plans would be without a limit alone, where a watt may be worth
+    `cap_share` is one share, or that of each accelerator (those that are not named are never capped). No plan within the limits has one, nor one of those that need more than `site_w` [W] for all that they must stand beside
+    (`solver.features.builds_idle`). They matter to what plans would be without a limit alone, where a watt may be worth
     `watt_usd` at most [USD/W].
     """
 
     watts: float
-    cap_share: float
+    cap_share: float | Mapping[str, float]
     watt_usd: float
+    site_w: float = math.inf
 
 
 class Built(NamedTuple):
@@ -152,14 +157,20 @@ def server_builds(
     builds, refused, beaten : pl.DataFrame
         In builds, parts is the bill of materials as text. Of systems sold whole, parts inside are not named but for the
         CPUs, and network and nic_count are null where the catalogue does not tell. A machine that several levels lead to is
-        there once.
+        there once. `spans`: it is there for work across nodes only; for other work there are machines with fewer NICs.
     """
-    built, refused = compatible_builds(parts, levels, watt_usd=watt_usd, unpowered=unpowered, stored=stored)
+    built, refused, spare = _compatible(parts, levels, watt_usd, unpowered, stored)
     whole, unpriced = complete_systems(parts)
-    every = pl.concat([whole, built]).unique(
-        ["server", "accelerator", "gpus", "parts"], keep="first", maintain_order=True
-    )
-    best = every if alike is None else unbeaten(every, levels, parts.accelerators, alike, least_confidence)
+    same = ["server", "accelerator", "gpus", "parts"]
+    systems = pl.lit(False) if unpowered is None else least_w(unpowered.cap_share) > unpowered.watts
+    # A machine that several levels lead to is of use if it is so for any of them.
+    marked = pl.concat(
+        [whole.with_columns(spare=systems), built.join(spare, on=[*KEY, "variant"], how="left", maintain_order="left")]
+    ).with_columns(pl.col("spare").fill_null(False).min().over(same), pl.col("spans").min().over(same))
+    every = marked.unique(same, keep="first", maintain_order=True)
+    worth = math.inf if unpowered is None else unpowered.watt_usd
+    best = every if alike is None else unbeaten(every, levels, parts.accelerators, alike, least_confidence, worth)
+    every, best = every.drop("spare"), best.drop("spare")
     beaten = every.join(best, on=[*KEY, "variant"], how="anti", maintain_order="left")
     return Built(best, pl.concat([unpriced, refused]), beaten)
 
@@ -198,25 +209,29 @@ def compatible_builds(
     refused : pl.DataFrame
         `KEY`, reason: the incompatibility that stands in the way (of several, the one most combinations break).
     """
+    builds, refused, _ = _compatible(parts, levels, watt_usd, unpowered, stored)
+    return builds, refused
+
+
+def _compatible(
+    parts: Parts, levels: pl.DataFrame, watt_usd: float, unpowered: Unpowered | None, stored: Sequence[str]
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """What `compatible_builds` gives, and which of the builds no site could power (`KEY`, variant, spare)."""
     numbered = levels.cast(LEVEL_SCHEMA).with_columns(  # type: ignore[arg-type]
         needs=pl.struct(list(HOST_NEEDS)).rank("dense").cast(pl.UInt32)
     )
     wanted = numbered.select("level", "needs", *NETWORK_NEEDS)
-    alike = ["needs", "nic_gbps", "rdma", "network"]
-    single = wanted.filter(~pl.col("nic_per_gpu")).select(alike).unique().with_columns(twin=pl.lit(True))
-    twins = wanted.join(single, on=alike, how="left", nulls_equal=True, maintain_order="left")
     shells, broken = _shells(parts, numbered.select("needs", *HOST_NEEDS).unique("needs", maintain_order=True))
     hosts, short = host_choices(shells, parts)
-    # One NIC for each of one card is what one NIC a node is.
-    same = pl.col("nic_per_gpu") & pl.col("twin").fill_null(False) & (pl.col("gpus") == 1)
-    builds, unplugged = with_nics(hosts.join(twins, on="needs", how="inner").filter(~same).drop("twin"), parts)
+    builds, unplugged = with_nics(hosts.join(wanted, on="needs", how="inner"), parts)
     judged = _totals(builds).with_columns(
         reason=first_broken(BUILD_RULES), storage_room=storage_room(stored, parts.network)
     )
     ordered = ["price_usd", "supply_w", "cpu", "module", "ram_count", "storage", "network"]
     fine = judged.filter(pl.col("reason").is_null()).sort(*KEY, *ordered)
     kept = worth_keeping(fine, watt_usd).with_columns(variant=pl.int_range(pl.len()).over(KEY).cast(pl.Int64))
-    best = kept if unpowered is None else _powered_or_paid(kept, unpowered)
+    marked = _marked(kept, unpowered)
+    best = marked if unpowered is None else marked.filter(~pl.col("spare") | _worth_it(unpowered.watt_usd))
     stuck = judged.join(best, on=KEY, how="anti").group_by(*KEY, "reason").len()
     stuck = stuck.sort(*KEY, "len", "reason", descending=[False] * len(KEY) + [True, False])
     refused = pl.concat(
@@ -226,7 +241,8 @@ def compatible_builds(
             stuck.group_by(KEY, maintain_order=True).first().select(*KEY, "reason"),
         ]
     )
-    return _billed(best), refused.unique(KEY, keep="first", maintain_order=True).sort(KEY)
+    spare = best.select(*KEY, "variant", "spare")
+    return _billed(best), refused.unique(KEY, keep="first", maintain_order=True).sort(KEY), spare
 
 
 def worth_keeping(builds: pl.DataFrame, watt_usd: float) -> pl.DataFrame:
@@ -242,18 +258,28 @@ def _worth_it(watt_usd: float) -> pl.Expr:
     return (worth < worth.cum_min().shift(1).over(*KEY, "storage_room")).fill_null(True)
 
 
-def _powered_or_paid(builds: pl.DataFrame, unpowered: Unpowered) -> pl.DataFrame:
-    """Builds (ordered as for `worth_keeping`) that some site could power, and those that are worth their price without a limit."""
+def _marked(builds: pl.DataFrame, unpowered: Unpowered | None) -> pl.DataFrame:
+    """Add spare: true for builds (ordered as for `worth_keeping`) that no site could power, or not beside what they are good for."""
+    if unpowered is None:
+        return builds.with_columns(spare=pl.lit(False))
+    least = least_w(unpowered.cap_share)
     named = builds.with_columns(
         nameplate_w="supply_w", host_nameplate_w=pl.col("supply_w") - pl.col("card_w") * pl.col("gpus")
     )
-    powered = least_w(unpowered.cap_share) <= unpowered.watts
-    return named.filter(powered | _worth_it(unpowered.watt_usd)).select(builds.columns)
+    powered = (least <= unpowered.watts) & useful(least, unpowered.site_w)
+    return named.with_columns(spare=~powered).select(*builds.columns, "spare")
 
 
-def least_w(cap_share: float) -> pl.Expr:
-    """Nameplate of a server with its cards held to `cap_share` of their rating [W]; reads nameplate_w, host_nameplate_w."""
-    return pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * cap_share
+def least_w(cap_share: float | Mapping[str, float]) -> pl.Expr:
+    """Nameplate of a server with its cards held to a share of their rating, of all or by accelerator [W].
+
+    Reads accelerator, nameplate_w, host_nameplate_w.
+    """
+    if isinstance(cap_share, Mapping):
+        share = pl.col("accelerator").replace_strict(dict(cap_share), default=1.0, return_dtype=pl.Float64)
+    else:
+        share = pl.lit(cap_share)
+    return pl.col("host_nameplate_w") + (pl.col("nameplate_w") - pl.col("host_nameplate_w")) * share
 
 
 def _by_level(refused: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
@@ -410,6 +436,7 @@ def complete_systems(parts: Parts) -> tuple[pl.DataFrame, pl.DataFrame]:
         host_nameplate_w=pl.col("max_power_w") - pl.col("card_w") * pl.col("gpus"),
         variant=pl.lit(0, pl.Int64),
         storage_room=pl.lit(INSIDE),
+        spans=pl.lit(False),
         parts=pl.concat_list(
             pl.format("1 x {}", "server"),
             pl.format("{} x {}", "gpus", "accelerator"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import polars as pl
@@ -27,16 +28,19 @@ def unbeaten(
     accelerators: pl.DataFrame,
     also_alike: Sequence[str] = (),
     least_confidence: str = "recalled",
+    watt_usd: float = math.inf,
 ) -> pl.DataFrame:
     """Builds less those for which another with the same cards and NICs can stand in.
 
     One stands in for another that costs and draws no less, if it meets every need of a level that the other meets: what a
-    machine has beyond the needs counts for nothing, as nothing asked for it.
+    machine has beyond the needs counts for nothing, as nothing asked for it. Those that are there for work across nodes only
+    (`spans`) stand in for such alone. For one that is of use only where watts are not
+    limited (`spare`), another will do that draws more but costs less, whatever a watt is worth up to `watt_usd`.
 
     Parameters
     ----------
     builds : pl.DataFrame
-        `ALIKE`, price_usd, price_confidence, nameplate_w [W], cores, ram_gib, nvme_have_tb, nvme_have_gb_s.
+        `ALIKE`, price_usd, price_confidence, nameplate_w [W], cores, ram_gib, nvme_have_tb, nvme_have_gb_s; spare and spans (optional).
     levels : pl.DataFrame
         As `solver.features.parts.LEVEL_SCHEMA`.
     accelerators : pl.DataFrame
@@ -45,6 +49,8 @@ def unbeaten(
         More columns in which one and the other must be equal.
     least_confidence : str
         A price that is less sure than this stands in for none that is as sure.
+    watt_usd : float
+        The most that a watt may be worth where none is limited [USD/W].
     """
     alike = (*ALIKE, *also_alike)
     numbered = builds.with_row_index("row")
@@ -80,11 +86,16 @@ def unbeaten(
     rank = pl.col("price_confidence").replace_strict(CONFIDENCE_RANK, default=0, return_dtype=pl.Int64)
     marked = (
         numbered.join(missed, on="row", how="left")
-        .with_columns(unsure=asked - pl.min_horizontal(rank.fill_null(0), pl.lit(asked)))
+        .with_columns(pl.lit(False).alias(c) for c in ("spare", "spans") if c not in builds.columns)
+        .with_columns(
+            worth_usd=pl.col("price_usd") + (pl.col("nameplate_w") * watt_usd if math.isfinite(watt_usd) else 0.0),
+            spare=pl.col("spare") & math.isfinite(watt_usd),
+            unsure=asked - pl.min_horizontal(rank.fill_null(0), pl.lit(asked)),
+        )
         # Null equals null here: two machines of which a figure is not told are alike in it.
         .with_columns(pl.col(c).cast(pl.String).fill_null("").alias(f"alike_{c}") for c in alike)
         .sort("price_usd", "nameplate_w", "row")
     )
-    lower = ["price_usd", "nameplate_w", "unsure", *(f"missed_{c}" for c in have)]
-    best = undominated(marked, [f"alike_{c}" for c in alike], lower).select("row")
+    lower = ["price_usd", "worth_usd", "nameplate_w", "unsure", "spans", *(f"missed_{c}" for c in have)]
+    best = undominated(marked, [f"alike_{c}" for c in alike], lower, ("nameplate_w", "spare")).select("row")
     return numbered.join(best, on="row", how="semi", maintain_order="left").drop("row")

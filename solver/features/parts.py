@@ -53,10 +53,13 @@ HOST_NEEDS: Final = {
     "nvme_gb_s": pl.Float64,
 }
 NETWORK_NEEDS: Final = {
-    "nic_gbps": pl.Float64,  # per NIC
-    "nic_per_gpu": pl.Boolean,  # one NIC per accelerator instead of one per node
+    "node_gbps": pl.Float64,  # of all NICs of a node together
+    "spans": pl.Boolean,  # work across nodes: every number of NICs that cards share evenly, else the fewest that reach node_gbps
+    "usual": pl.Boolean,  # of these numbers only one, and one for each card, each NIC as fast as is asked of the node
     "rdma": pl.Boolean,
     "network": pl.String,  # this network and no other; null: whichever is cheapest
+    "beside_w": pl.Float64,  # as in `solver.features.builds_idle`; null: of use by itself
+    "pair_w": pl.Float64,
 }
 LEVEL_SCHEMA: Final = {"level": pl.String, **HOST_NEEDS, **NETWORK_NEEDS}
 """What one node must have; a frame of these is a problem's requirement levels."""
@@ -114,7 +117,7 @@ MODULE_REASON: Final = "memory type: no module of the CPU's DDR generation is on
 RAM_REASON: Final = "memory slots: no even fill of the channels reaches the RAM asked for within the board's limits"
 DRIVE_REASON: Final = "drive bays: too few for the capacity or speed asked for"
 SLOT_REASON: Final = "NIC slots: fewer than the NICs asked for"
-PORT_REASON: Final = "network: no port has the speed asked for, and a price"
+PORT_REASON: Final = "network: none of the kind asked for has a price"
 
 
 def first_broken(rules: Sequence[Rule]) -> pl.Expr:
@@ -139,12 +142,30 @@ def card_lanes() -> pl.Expr:
     return pl.when(boarded()).then(BOARD_LANES_PER_CARD).otherwise(CARD_LANES) * pl.col("gpus")
 
 
+def lanes_of_nic(gbps: pl.Expr, lane_gbps: pl.Expr) -> pl.Expr:
+    """Host lanes of one NIC in a slot whose lanes carry `lane_gbps` each [Gb/s]."""
+    narrow = (gbps <= SLOW_NIC_GBPS) & (gbps <= lane_gbps * SLOW_NIC_LANES)
+    return pl.when(narrow.fill_null(False)).then(SLOW_NIC_LANES).otherwise(NIC_LANES)
+
+
 def nic_lanes() -> pl.Expr:
     """Host lanes of all NICs; on boards they hang behind the same switches as the cards."""
-    speed = pl.col("gbps_per_port")
-    narrow = (speed <= SLOW_NIC_GBPS) & (speed <= pl.col("lane_gbps") * SLOW_NIC_LANES)
-    each = pl.when(narrow.fill_null(False)).then(SLOW_NIC_LANES).otherwise(NIC_LANES)
+    each = lanes_of_nic(pl.col("gbps_per_port"), pl.col("lane_gbps"))
     return pl.when(boarded()).then(0).otherwise(each) * pl.col("nic_count")
+
+
+def fewest_nics(node_gbps: pl.Expr, gbps: pl.Expr) -> pl.Expr:
+    """NICs that reach `node_gbps` together, at least one."""
+    return (node_gbps / gbps).ceil().clip(1).cast(pl.Int64)
+
+
+def shared_evenly(nics: pl.Expr, gpus: pl.Expr, slots: pl.Expr) -> pl.Expr:
+    """True where every card has the same share of the NICs, or where these are one a card as far as there are slots.
+
+    Cards send through the NIC that is nearest, so with three NICs for eight cards the slowest three share one: the rate between
+    nodes follows what all NICs have together only where these are shared evenly.
+    """
+    return (gpus % nics == 0) | (nics % gpus == 0) | (nics == pl.min_horizontal(gpus, slots))
 
 
 def worst_confidence(*columns: str) -> pl.Expr:
@@ -154,13 +175,19 @@ def worst_confidence(*columns: str) -> pl.Expr:
     return pl.min_horizontal(ranks).replace_strict(names, default=None, return_dtype=pl.String)
 
 
-def undominated(frame: pl.DataFrame, group: Sequence[str], lower: Sequence[str]) -> pl.DataFrame:
-    """Rows that no other row of their group equals or beats in every column of `lower`; of equals the first stays."""
+def undominated(
+    frame: pl.DataFrame, group: Sequence[str], lower: Sequence[str], waived: tuple[str, str] | None = None
+) -> pl.DataFrame:
+    """Rows that no other row of their group equals or beats in every column of `lower`; of equals the first stays.
+
+    `waived`: a column of `lower`, and a Boolean one that says which rows need not be equalled in it.
+    """
     numbered = frame.with_row_index("_row")
-    left = numbered.select("_row", *group, *lower)
+    left = numbered.select("_row", *group, *lower, *([] if waived is None else [waived[1]]))
     pairs = left.join(left, on=list(group), suffix="_other")
-    beaten = pl.all_horizontal(pl.col(f"{c}_other") <= pl.col(c) for c in lower) & (
-        pl.any_horizontal(pl.col(f"{c}_other") < pl.col(c) for c in lower) | (pl.col("_row_other") < pl.col("_row"))
-    )
+    column, free = (None, pl.lit(False)) if waived is None else (waived[0], pl.col(waived[1]))
+    no_worse = [(pl.col(f"{c}_other") <= pl.col(c)) | (free if c == column else pl.lit(False)) for c in lower]
+    better = [(pl.col(f"{c}_other") < pl.col(c)) & (~free if c == column else pl.lit(True)) for c in lower]
+    beaten = pl.all_horizontal(no_worse) & (pl.any_horizontal(better) | (pl.col("_row_other") < pl.col("_row")))
     losers = pairs.filter(beaten).select("_row").unique()
     return numbered.join(losers, on="_row", how="anti").sort("_row").drop("_row")

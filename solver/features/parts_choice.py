@@ -19,7 +19,9 @@ from solver.features.parts import (
     SLOT_REASON,
     Parts,
     card_lanes,
+    fewest_nics,
     host_lanes,
+    shared_evenly,
     undominated,
 )
 
@@ -181,18 +183,20 @@ def _with_drives(builds: pl.DataFrame, parts: Parts) -> pl.DataFrame:
 
 
 def with_nics(wanted: pl.DataFrame, parts: Parts) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Every port that meets a level, for each host that meets it.
+    """Every kind and number of NICs that meets a level, for each host that meets it.
 
     Parameters
     ----------
     wanted : pl.DataFrame
-        Hosts with their level and its network columns (`solver.features.parts.NETWORK_NEEDS`).
+        Hosts with their level and its network columns (`solver.features.parts.NETWORK_NEEDS`). Work across nodes runs on nodes of
+        several cards only.
 
     Returns
     -------
     builds : pl.DataFrame
         With network, gbps_per_port, nic_model, nic_count, nics_usd and nics_w [W]: the NICs alone, what they are plugged
-        into is planned and paid apart.
+        into is planned and paid apart. Work across nodes may have more NICs than the fewest that are fast enough: numbers over
+        one are part of its level's name ("-x8"), so that the best machine is found for each.
     refused : pl.DataFrame
         server, accelerator, gpus, level, reason.
     """
@@ -206,30 +210,38 @@ def with_nics(wanted: pl.DataFrame, parts: Parts) -> tuple[pl.DataFrame, pl.Data
         has_rdma="rdma",
         nic_confidence="confidence",
     )
-    counted = wanted.with_columns(
-        nic_count=pl.when("nic_per_gpu").then(pl.min_horizontal("gpus", "nic_slots")).otherwise(1).cast(pl.Int64)
+    levels = wanted.select("level", "network", "rdma").unique(maintain_order=True)
+    able = levels.join(ports, how="cross").filter(
+        (pl.col("has_rdma") | ~pl.col("rdma")) & (pl.col("network").is_null() | (pl.col("network") == pl.col("port")))
     )
-    held = (pl.col("nic_count") >= 1) & (pl.col("nic_count") <= pl.col("nic_slots"))
-    slotted = counted.filter(held.fill_null(False))
-    builds = (
-        slotted.join(ports, how="cross")
-        .filter(
-            (pl.col("gbps_per_port") >= pl.col("nic_gbps"))
-            & (pl.col("has_rdma") | ~pl.col("rdma"))
-            & (pl.col("network").is_null() | (pl.col("network") == pl.col("port")))
-        )
-        .with_columns(
-            network=pl.col("port"),
-            nics_usd=pl.col("nic_price_usd") * pl.col("nic_count"),
-            nics_w=pl.col("nic_power_w") * pl.col("nic_count"),
-            network_gbps=(pl.col("gbps_per_port") * pl.col("nic_count")).cast(pl.Float64),
-        )
-        .drop("port")
+    several = wanted.filter(~pl.col("spans") | (pl.col("gpus") > 1))
+    offered = several.join(able.drop("network", "rdma"), on="level", how="inner", maintain_order="left")
+    fewest = fewest_nics(pl.col("node_gbps"), pl.col("gbps_per_port"))
+    slots = pl.col("nic_slots").fill_null(0).cast(pl.Int64)
+    most = pl.when("spans").then(slots).otherwise(pl.min_horizontal(fewest, slots))
+    counts = pl.int_ranges(fewest, most + 1)
+    one_or_all = pl.col("nic_count").is_in([1]) | (pl.col("nic_count") == pl.min_horizontal("gpus", slots))
+    usual = one_or_all & (pl.col("gbps_per_port") >= pl.col("node_gbps"))
+    slotted = (
+        offered.with_columns(nic_count=counts)
+        .filter(pl.col("nic_count").list.len() > 0)
+        .explode("nic_count")
+        .filter(~pl.col("spans") | shared_evenly(pl.col("nic_count"), pl.col("gpus"), slots))
+        .filter(~pl.col("usual") | usual)
     )
-    keys = [f.select(key).unique(maintain_order=True) for f in (counted, slotted, builds)]
-    return builds, pl.concat(
+    builds = slotted.rechunk().with_columns(
+        network=pl.col("port"),
+        nics_usd=pl.col("nic_price_usd") * pl.col("nic_count"),
+        nics_w=pl.col("nic_power_w") * pl.col("nic_count"),
+        network_gbps=(pl.col("gbps_per_port") * pl.col("nic_count")).cast(pl.Float64),
+    )
+    keys = [f.select(key).unique(maintain_order=True) for f in (several, offered, builds)]
+    named = pl.format("{}-x{}", "level", "nic_count")
+    return builds.drop("port").with_columns(
+        level=pl.when(pl.col("spans") & (pl.col("nic_count") > 1)).then(named).otherwise("level")
+    ), pl.concat(
         [
-            keys[0].join(keys[1], on=key, how="anti").with_columns(reason=pl.lit(SLOT_REASON)),
-            keys[1].join(keys[2], on=key, how="anti").with_columns(reason=pl.lit(PORT_REASON)),
+            keys[0].join(keys[1], on=key, how="anti").with_columns(reason=pl.lit(PORT_REASON)),
+            keys[1].join(keys[2], on=key, how="anti").with_columns(reason=pl.lit(SLOT_REASON)),
         ]
     )

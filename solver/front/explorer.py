@@ -28,7 +28,7 @@ from solver.plan import Result, Status, StopReason
 from solver.scaling import Scaled, scale
 from solver.search import Found, Values
 from solver.solve import base_dir
-from solver.whatif.study import TIE_SHARE, Study
+from solver.whatif.study import Study
 
 BY_FRAME = frozenset({"latency", "risk"})
 """Axes that are read from frames of the whole instance, not from a part of it."""
@@ -119,10 +119,7 @@ class Explorer:
             found, less = at.found, part_of(part, at.part)
             values = None if found.values is None else at.part.narrowed(found.values)
             return replace(found, values=None if values is None else less.widened(values)), less
-        built = build(part.instance)
-        if hint is not None:
-            give_hint(built, hint)
-        return self.study.search(built, stop=self.stop), part
+        return self.study.best(part.instance, build, stop=self.stop, near=hint, parts=False), part
 
     def lowest(self, order: Sequence[Sequence[str]], upper: dict[str, int]) -> Spot | None:
         """Plan with the least sum of the first group of axes, of the second group at that, and so on; None without one.
@@ -170,7 +167,7 @@ class Explorer:
         if known is not None:
             give_hint(built, known)
         built.model.minimize(distinct_pools(built.context))
-        again = self.study.search(built, TIE_SHARE, self.stop)
+        again = self.study.search(built, self.study.tie_share, self.stop)
         return found if again.values is None else replace(again, values=part.widened(again.values))
 
     def _values(self, part: Part, values: Values, axes: Sequence[str]) -> list[int]:

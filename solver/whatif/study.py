@@ -30,20 +30,22 @@ from solver.focus import MANY_POOLS, Focused, focused
 from solver.hints import give_hint
 from solver.instance import Instance
 from solver.left_out import kept_portfolio
+from solver.loosened import Looked, of_all_menus
 from solver.model import PlanModel, build_model, tie_break_model
 from solver.plan import Result, Status
 from solver.priorities import Ranked, ranked
 from solver.scaling import Scaled, scale, with_limits
-from solver.search import Found, run
+from solver.search import Found, Values, run
 from solver.search_state import How
-from solver.solve import base_dir, solve
+from solver.solve import TIE_POOLS, base_dir, solve
 from solver.whatif.price_factors import with_factors
 from solver.whatif.shared import Shared
 from solver.whatif.vary import PRICES, Amount, BadRequest, Scenario
 
 WALL_BACKSTOP = 20.0
 """Wall seconds allowed per unit of deterministic time, against a machine that stands still."""
-TIE_SHARE = 0.25
+TIE_SHARE, TIE_WORK = 0.25, 2.0
+"""Share of the limit of a search that breaking ties may take, and the most of it [deterministic units]."""
 MOST_READ = 256
 """Scenarios whose problem is kept."""
 WHOLE = (".users.total", ".requests", ".tokens", ".count", ".nodes", ".sequence", ".isl", ".osl", ".context", ".max")
@@ -77,6 +79,11 @@ class Study:
     def limit_s(self) -> float:
         """Deterministic limit of one search."""
         return self.loaded.problem.time_limit if self.time_limit_s is None else self.time_limit_s
+
+    @property
+    def tie_share(self) -> float:
+        """Share of the limit that the search among equal plans may take."""
+        return min(TIE_SHARE, TIE_WORK / self.limit_s) if self.limit_s else TIE_SHARE
 
     @cached_property
     def shared(self) -> Shared:
@@ -171,12 +178,45 @@ class Study:
             deterministic_limit=share * self.limit_s,
         )
 
+    def best(
+        self,
+        instance: Instance,
+        build: Build = build_model,
+        share: float = 1.0,
+        stop: threading.Event | None = None,
+        near: Values | None = None,
+        *,
+        parts: bool = True,
+    ) -> Found:
+        """Search all of an instance at once as `build` has it, of all ways to fill racks, from a plan where one is known.
+
+        `parts`: `build` can make a model of a part of the pools, too.
+        """
+
+        def search(some: Instance, _: float) -> Looked:
+            built = build(some)
+            if near is not None and some.pools == instance.pools:
+                give_hint(built, near)
+            return Looked(self.search(built, share, stop))
+
+        return of_all_menus(instance, search, parts=parts).found
+
     def least(self, instance: Instance, build: Build = build_model, stop: threading.Event | None = None) -> Focused:
         """Minimise an instance as `build` has it: on few of many pools first, then on what could beat that (`solver.focus`).
 
         Mixes of sizes that must outlive losses go without their loads first (`solver.blend.unmixed`): the same plans, fewer
         variables. What goes by the clock (`solver.staged`) is not used: an answer must not depend on how fast it is found.
         """
+
+        def search(some: Instance, _: float) -> Looked:
+            at = self._unmixed(some, build, stop)
+            return Looked(at.found, at.part, at.extra, at.unlimited)
+
+        looked = of_all_menus(instance, search)
+        at = self.all_of(instance, looked.found)
+        return at if looked.part is None else replace(at, part=looked.part)
+
+    def _unmixed(self, instance: Instance, build: Build, stop: threading.Event | None) -> Focused:
         plain = unmixed(instance) if build is build_model else instance
         if plain is not instance:
             at = self._least(plain, build, stop)
@@ -218,7 +258,7 @@ class Study:
         """Where workloads are weighed: the integers with the largest value of each priority as a floor, and the search."""
         if not scaled.instance.wishes:
             return scaled, None
-        ranks = ranked(scaled.instance, lambda inst, near, share: self.search(build_model(inst), share, stop))
+        ranks = ranked(scaled.instance, lambda inst, near, share: self.best(inst, share=share, stop=stop))
         return replace(scaled, instance=ranks.instance), ranks
 
     def ties(self, at: Focused, stop: threading.Event | None = None) -> Found | None:
@@ -226,11 +266,13 @@ class Study:
         best = at.found.objective
         if at.found.status is not Status.OPTIMAL or best is None or (stop is not None and stop.is_set()):
             return None
+        if len(at.part.pools) > TIE_POOLS:
+            return None
         built = tie_break_model(at.part.instance, best)
         known = None if at.found.values is None else at.part.narrowed(at.found.values)
         if known is not None:
             give_hint(built, known)
-        again = self.search(built, TIE_SHARE, stop)
+        again = self.search(built, self.tie_share, stop)
         return None if again.values is None else replace(again, values=at.part.widened(again.values))
 
     def part(self, instance: Instance, most: int) -> Part | None:

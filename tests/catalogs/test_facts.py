@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from catalogs.catalog import Catalog
-from catalogs.importers.facts import fact_tables, import_facts
-from catalogs.importers.facts_common import CONFIDENCE, price_confidence, read_facts
+from catalogs.importers.facts import OWN, fact_tables, import_facts
+from catalogs.importers.facts_common import CONFIDENCE, price_confidence, read_facts, with_own
 from catalogs.importers.facts_offers import (
     CAPACITY_BLOCK,
     GPU_PART_ONLY,
@@ -49,7 +49,19 @@ def test_every_part_is_in_its_table(catalog: Catalog, shared: Path, file: str, t
     names = [row["name"] for row in fact_rows(shared / "facts" / f"{file}.csv")]
     have: pl.DataFrame = getattr(catalog, table)
     plain = [name.split(" (")[0] if table in ("servers", "accelerators") else name for name in names]
-    assert sorted(have[key]) == sorted(plain)
+    own = own_rows(table)
+    assert sorted(have[key]) == sorted({*plain, *(row[key] for row in own)})
+    assert len(set(plain)) == len(plain)
+    for row in own:
+        stated = have.filter(pl.col(key) == row[key]).to_dicts()[0]
+        assert {c: "" if v is None else str(v) for c, v in stated.items() if c in ("source", "as_of")} == {
+            c: row[c] for c in ("source", "as_of")
+        }
+
+
+def own_rows(table: str) -> list[dict[str, str]]:
+    """Rows that were read after the facts were made."""
+    return fact_rows(OWN / f"{table}.csv") if table == "storage" else []
 
 
 def stated_prices(catalog: Catalog) -> pl.DataFrame:
@@ -99,7 +111,9 @@ def test_every_billing_row_is_in_one_table_or_refused(catalog: Catalog, shared: 
     from_facts = catalog.fx.filter(pl.col("from_currency").is_in(["USD", "EUR"]) & pl.col("rate_low").is_in([7.0, 1.1]))
     refused = catalog.refused.filter(pl.col("file") == "billing.csv").height
     rows = fact_rows(shared / "facts" / "billing.csv")
-    assert sum(frame.height for frame in taken) + from_facts.height + refused == len(rows)
+    own = fact_rows(OWN / "egress.csv")
+    assert {r["provider"] for r in own} <= set(catalog.egress["provider"])
+    assert sum(frame.height for frame in taken) + from_facts.height + refused == len(rows) + len(own)
 
 
 def test_every_verified_word_has_a_confidence(shared: Path) -> None:
@@ -119,6 +133,13 @@ def test_every_fact_table_has_the_columns_of_its_schema(shared: Path) -> None:
     regions = pl.read_csv(DATA / "regions.csv", infer_schema=False)
     for name, frame in fact_tables(shared / "facts", regions).items():
         assert set(TABLES[name].column_names()) <= set(frame.columns)
+
+
+def test_a_row_of_our_own_comes_last_or_replaces_that_of_the_facts(tmp_path: Path) -> None:
+    seen = pl.DataFrame({"storage": ["a", "b"], "price": [1.0, 2.0], "more": [True, False]})
+    (tmp_path / "own.csv").write_text("storage,price\nb,3.5\nc,\n", encoding="utf-8")
+    rows = with_own(seen, tmp_path / "own.csv", "storage").rows()
+    assert rows == [("a", "1.0"), ("b", "3.5"), ("c", None)]
 
 
 # --- derived columns, on samples of our own -------------------------------------------------------

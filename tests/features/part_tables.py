@@ -66,18 +66,32 @@ NETWORK: list[dict[str, Any]] = [
     {"network": "100r", "gbps_per_port": 100, "rdma": True, "nic_price_usd": 900.0, "nic_power_w": 18.0},
     {"network": "400r", "gbps_per_port": 400, "rdma": True, "nic_price_usd": 1800.0, "nic_power_w": 25.0},
 ]
+PLAIN: dict[str, Any] = {"usual": False, "beside_w": None, "pair_w": None}
 LEVELS: list[dict[str, Any]] = [
     {
         "level": "serve", "ram_ratio": 1.0, "ram_min_gib": 0.0, "cores_min": 1.0, "cores_per_gpu": 4.0, "nvme_tb": 2.0,
-        "nvme_gb_s": 0.0, "nic_gbps": 10.0, "nic_per_gpu": False, "rdma": False, "network": None,
+        "nvme_gb_s": 0.0, "node_gbps": 10.0, "spans": False, "rdma": False, "network": None,
     },
     {
         "level": "train", "ram_ratio": 2.0, "ram_min_gib": 0.0, "cores_min": 16.0, "cores_per_gpu": 4.0, "nvme_tb": 8.0,
-        "nvme_gb_s": 20.0, "nic_gbps": 100.0, "nic_per_gpu": True, "rdma": True, "network": None,
+        "nvme_gb_s": 20.0, "node_gbps": 100.0, "spans": True, "rdma": True, "network": None,
     },
     {
         "level": "named", "ram_ratio": 1.0, "ram_min_gib": 200.0, "cores_min": 1.0, "cores_per_gpu": 4.0, "nvme_tb": 2.0,
-        "nvme_gb_s": 0.0, "nic_gbps": 10.0, "nic_per_gpu": False, "rdma": True, "network": "400r",
+        "nvme_gb_s": 0.0, "node_gbps": 10.0, "spans": False, "rdma": True, "network": "400r",
+    },
+    # Several slow NICs, or one fast one: whichever is cheapest.
+    {
+        "level": "fast", "ram_ratio": 1.0, "ram_min_gib": 0.0, "cores_min": 1.0, "cores_per_gpu": 4.0, "nvme_tb": 2.0,
+        "nvme_gb_s": 0.0, "node_gbps": 50.0, "spans": False, "rdma": False, "network": None,
+    },
+    {
+        "level": "both", "ram_ratio": 1.0, "ram_min_gib": 0.0, "cores_min": 1.0, "cores_per_gpu": 4.0, "nvme_tb": 2.0,
+        "nvme_gb_s": 0.0, "node_gbps": 150.0, "spans": True, "rdma": True, "network": "100r",
+    },
+    {
+        "level": "one-or-all", "ram_ratio": 1.0, "ram_min_gib": 0.0, "cores_min": 1.0, "cores_per_gpu": 4.0, "nvme_tb": 2.0,
+        "nvme_gb_s": 0.0, "node_gbps": 50.0, "spans": True, "usual": True, "rdma": True, "network": "100r",
     },
 ]  # fmt: skip
 
@@ -99,7 +113,7 @@ def tables(
 
 
 def levels(rows: list[dict[str, Any]] | None = None) -> pl.DataFrame:
-    return pl.DataFrame(rows or LEVELS, schema=LEVEL_SCHEMA)
+    return pl.DataFrame([{**PLAIN, **r} for r in rows or LEVELS], schema=LEVEL_SCHEMA)
 
 
 LANE = {3: 7.877, 4: 15.754, 5: 31.508, 6: 60.5}
@@ -117,12 +131,26 @@ def every_build(parts: Parts, wanted: pl.DataFrame) -> dict[Key, list[tuple[floa
             continue
         board = not server["accelerator_form_factor"].startswith("PCIe")
         for gpus in {1, 2, 4, 8, server["slots"]}:
-            for modules in fills(server, cpu):
-                built = try_build(server, card, level, cpu, ram, drive, nic, gpus, modules, board)
+            for modules, nics in itertools.product(fills(server, cpu), counts(server, level, nic, gpus)):
+                built = try_build(server, card, level, cpu, ram, drive, nic, gpus, modules, nics, board)
                 if built is not None:
-                    key = (server["server"], card["accelerator"], gpus, level["level"])
-                    found.setdefault(key, []).append(built)
+                    # Machines for work across nodes are compared with those of as many NICs.
+                    name = f"{level['level']}-x{nics}" if level["spans"] and nics > 1 else level["level"]
+                    found.setdefault((server["server"], card["accelerator"], gpus, name), []).append(built)
     return found
+
+
+def counts(server: Any, level: Any, nic: Any, gpus: int) -> list[int]:
+    """Numbers of NICs that reach the level: for work across nodes all that cards share evenly, else the fewest."""
+    able = [n for n in range(1, server["nic_slots"] + 1) if n * nic["gbps_per_port"] >= level["node_gbps"]]
+    if not level["spans"]:
+        return able[:1]
+    if gpus == 1:
+        return []  # work across nodes runs on nodes of several cards
+    each = min(gpus, server["nic_slots"])
+    if level.get("usual"):
+        return [n for n in able if n in (1, each) and nic["gbps_per_port"] >= level["node_gbps"]]
+    return [n for n in able if n == each or max(n, gpus) % min(n, gpus) == 0]
 
 
 def fills(server: Any, cpu: Any) -> set[int]:
@@ -151,6 +179,7 @@ def try_build(
     nic: Any,
     gpus: int,
     modules: int,
+    nics: int,
     board: bool,
 ) -> tuple[float, float] | None:
     if gpus > server["slots"] or (board and gpus != server["slots"]) or (board and card["nvlink_domain"] < gpus):
@@ -169,10 +198,9 @@ def try_build(
     lane = LANE[cpu["pcie_gen"]]
     reads = min(drive["read_gb_s"], lane * 4 / 8)
     drives = max(math.ceil(level["nvme_tb"] / drive["capacity_tb"]), math.ceil(level["nvme_gb_s"] / reads), 1)
-    nics = min(gpus, server["nic_slots"]) if level["nic_per_gpu"] else 1
-    if not 1 <= nics <= server["nic_slots"] or level["network"] not in (None, nic["network"]):
+    if level["network"] not in (None, nic["network"]):
         return None
-    if drives > server["drive_bays"] or nic["gbps_per_port"] < level["nic_gbps"] or (level["rdma"] and not nic["rdma"]):
+    if drives > server["drive_bays"] or (level["rdma"] and not nic["rdma"]):
         return None
     if nic["gbps_per_port"] > lane * 16:
         return None

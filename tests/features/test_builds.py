@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from catalogs.load import load_catalog
 from solver.features.builds import COLUMNS, WHOLE, Unpowered, compatible_builds, complete_systems, server_builds
+from solver.features.builds_idle import useful
 from solver.features.builds_reduce import unbeaten
 from solver.features.parts import KEY, Parts
 from solver.verify_parts import check_parts
@@ -138,7 +139,9 @@ def test_no_build_exceeds_supplies_lanes_slots_or_bays(parts: Parts) -> None:
 
 def test_a_build_adds_up() -> None:
     builds, _ = compatible_builds(tables(), levels())
-    row = builds.filter(pl.col("server") == "pair", pl.col("gpus") == 4, pl.col("level") == "train").row(0, named=True)
+    row = builds.filter(pl.col("server") == "pair", pl.col("gpus") == 4, pl.col("level") == "train-x4").row(
+        0, named=True
+    )
     # 2 x 4.0 TB "fast" reach 8 TB but lanes of the fourth generation carry 7.877 GB/s each: 20 GB/s take three.
     assert row["parts"] == [
         "1 x pair", "4 x card", "2 x small", "32 x 16", "3 x fast", "4 x nic (100r)",
@@ -233,6 +236,7 @@ def test_the_whole_catalogue() -> None:
     assert beaten.is_empty()
     assert builds.height > 100
     assert broken_rules(builds, parts) == []
+    assert set(builds.filter("spans")["nic_count"]) >= {1, 2, 4, 8}
     assert builds.select(KEY).is_unique().all()
     assert refused["reason"].null_count() == 0
     assert builds.join(refused, on=KEY, how="inner").is_empty()
@@ -300,3 +304,48 @@ def test_what_must_be_alike_beside() -> None:
     both = placed([{}, {"rack_units": 2.0, "price_usd": 101.0}])
     assert unbeaten(both, levels(LEVELS[:2]), pl.DataFrame(CARDS)).height == 1
     assert unbeaten(both, levels(LEVELS[:2]), pl.DataFrame(CARDS), ["rack_units"]).height == 2
+
+
+def left_of(rows: list[dict[str, Any]], watt_usd: float = math.inf) -> list[str]:
+    plain = [{"spare": False, "spans": False, **r} for r in rows]
+    return unbeaten(placed(plain), levels(LEVELS[:2]), pl.DataFrame(CARDS), watt_usd=watt_usd)["pool"].to_list()
+
+
+def test_where_watts_are_not_limited_a_watt_is_worth_so_much_and_no_more() -> None:
+    lean = {"price_usd": 101.0, "nameplate_w": 800.0}
+    assert left_of([{}, lean], 0.005) == ["0", "1"]
+    # 101 + 4 against 100 + 4.50 USD, and 101 + 80 against 100 + 90.
+    assert left_of([{}, {**lean, "spare": True}], 0.005) == ["0"]
+    assert left_of([{}, {**lean, "spare": True}], 0.1) == ["0", "1"]
+    assert left_of([{}, {**lean, "spare": True}]) == ["0", "1"]
+    # Of two that are equal but for watts that cost nothing, one stays.
+    assert left_of([{"spare": True}, {"spare": True, "nameplate_w": 800.0}], 0.0) == ["1"]
+
+
+def test_what_is_there_for_work_across_nodes_only_stands_in_for_such_alone() -> None:
+    cheap = {"price_usd": 90.0, "spans": True}
+    assert left_of([{}, cheap]) == ["0", "1"]
+    assert left_of([{"spans": True}, cheap]) == ["1"]
+    assert left_of([{}, {**cheap, "price_usd": 101.0}]) == ["0"]
+
+
+def test_what_a_build_must_stand_beside_counts_against_the_watts_of_its_site() -> None:
+    rows = [
+        # For work across nodes: two of 400 W, or of 900 W.
+        ("s", 2, 200.0, 200.0, True, math.inf, 0.0, 400.0),
+        ("s", 2, 200.0, 200.0, True, math.inf, 0.0, 900.0),
+        # Inside nodes, beside two of 400 W and a switch of 300 W; too slow, or of one card, to have such work itself.
+        ("s", 2, 100.0, 25.0, False, 300.0, 300.0, 600.0),
+        ("s", 2, 100.0, 25.0, False, 300.0, 300.0, 601.0),
+        ("s", 1, 200.0, 25.0, False, 300.0, 300.0, 601.0),
+        # Fast enough to have it: two of 700 W and the switch.
+        ("s", 2, 200.0, 25.0, False, 300.0, 300.0, 700.0),
+        ("s", 2, 200.0, 25.0, False, 300.0, 300.0, 701.0),
+        # Of use by itself.
+        ("p", 2, 25.0, 25.0, False, None, None, 1700.0),
+    ]
+    named = ["network", "gpus", "network_gbps", "node_gbps", "spans", "beside_w", "pair_w", "w"]
+    frame = pl.DataFrame(rows, schema=named, orient="row")
+    kept = frame.select(useful(pl.col("w"), 1700.0)).to_series().to_list()
+    assert kept == [True, False, True, False, False, True, False, True]
+    assert frame.select(useful(pl.col("w"), math.inf).all()).item()

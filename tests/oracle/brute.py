@@ -40,8 +40,12 @@ class Best:
     capex: int
 
 
+DEEPEST = 300
+"""Commitments, or gear, of which counts are chosen one after another, each in a call of its own."""
+
+
 class TooLargeError(Exception):
-    """More combinations than the caller allows."""
+    """More combinations than the caller allows, or more things to count than calls can be nested."""
 
 
 def needed(demand: int) -> int:
@@ -223,6 +227,8 @@ class _Search:
         return [(row[:size], row[size:]) for row in pareto(total, self.tick)]  # type: ignore[misc]
 
     def run(self) -> Best | None:
+        if max(len(self.commits), len(self.inst.gear)) > DEEPEST:
+            raise TooLargeError
         numbered = list(enumerate(self.inst.options))
         wanted = [w for w in range(len(self.inst.jobs)) if self.shares.get((True, w), SHARE_UNIT)]
         per_job = [[(q, o) for q, o in numbered if o.work == w] for w in wanted]
@@ -364,7 +370,7 @@ class _Search:
         inst = self.inst
         most = [g.max_count for g in inst.gear]
         rows = []
-        for row in inst.rows:
+        for row in map(inst.written_out, inst.rows):
             base = sum(f * self.counts[i] for i, f in row.commit)
             base += sum(f for q, f in row.chosen if q in self.chosen)
             low = -math.inf if row.low is None else row.low - base

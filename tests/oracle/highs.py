@@ -370,7 +370,7 @@ class _Builder:
             for q in self.options_in.get(o, ()):
                 if not inst.options[q].pooled:
                     self.program.row({self.pick[q]: 1, used[o]: -1}, high=0)
-        for r in inst.rows:
+        for r in map(inst.written_out, inst.rows):
             terms: dict[int, int] = {}
             _add(terms, {self.hold[i, 0]: f for i, f in r.commit})
             _add(terms, {self.hold[i, p]: f for i, p, f in r.hourly})

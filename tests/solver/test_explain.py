@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from catalogs.load import load_catalog
 from problems.load import LoadedProblem, load_problem, load_text
@@ -16,12 +18,14 @@ from solver.explain import Feasibility, find_conflict
 from solver.explaining.explain_fields import asked_fields, without_fields
 from solver.explaining.explain_plan import loosened, solved
 from solver.explaining.explain_points import Explanation
+from solver.explaining.explain_prices import CLOSE, probe
 from solver.explaining.explain_tiers import tier_of_choice, tier_of_size
 from solver.explaining.explanation import explain
 from solver.plan import Status
 from solver.verify import verify
 from solver.whatif.study import Study
-from solver.whatif.vary import BadRequest
+from solver.whatif.sweep_points import Signature, signature
+from solver.whatif.vary import BadRequest, Scenario
 from tests.oracle.problems import random_case
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,13 +188,35 @@ def test_a_card_that_limits_bar_is_named_by_them_and_not_by_its_namesakes() -> N
 
 
 def test_prices_hold_to_where_the_plan_changes() -> None:
-    found = explained(study_of("experiments"))
+    study = study_of("experiments")
+    found = explained(study)
     assert found.prices
+
+    def plan_at(selector: str, factor: float) -> Signature:
+        return signature(study.solve(Scenario(prices=((selector, repr(factor)),))))
+
     for move in found.prices:
+        assert plan_at(move.selector, move.holds) == signature(found.result)
+        assert move.changes is None or plan_at(move.selector, move.changes) != signature(found.result)
         assert move.direction == ("up" if move.holds >= 1 else "down")
         if move.changes is not None:
             assert 1 <= max(move.changes / move.holds, move.holds / move.changes) <= 1.0101
             assert move.then
+
+
+@given(st.floats(0.25, 4.0, allow_nan=False), st.floats(0.25, 4.0, allow_nan=False), st.none() | st.floats(0.01, 100.0))
+def test_a_probe_lies_between_what_is_known(holds: float, changes: float, crossing: float | None) -> None:
+    low, high = sorted([holds, changes])
+    assume(high / low > CLOSE)
+    assert low < probe(holds, changes, crossing) < high
+
+
+def test_two_probes_place_a_crossing() -> None:
+    """One on either side, near enough for both to lie within the ratio asked for."""
+    beyond = probe(1.0, 4.0, 2.0)
+    short = probe(1.0, beyond, 2.0)
+    assert short < 2.0 < beyond
+    assert beyond / short <= CLOSE
 
 
 @pytest.mark.slow

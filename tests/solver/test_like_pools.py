@@ -162,7 +162,9 @@ def test_what_falls_to_a_like_build_changes_no_optimum(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 5, 7])
+@pytest.mark.parametrize(
+    "seed", [2, 5, 7, 11, 12, 13]
+)  # of 1 the problem with every build takes minutes, for HiGHS as well
 def test_what_falls_to_a_like_build_changes_no_optimum_of_more_problems(seed: int) -> None:
     compared(*drawn(seed))
 

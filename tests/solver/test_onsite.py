@@ -59,23 +59,24 @@ def test_work_that_spans_nodes_has_a_level_for_each_network_that_is_fast_enough(
     levels = requirement_levels(problem(TUNE, CHAT).problem, catalog())
     named = levels.filter(pl.col("network").is_not_null()).join(catalog().network, on="network")
     rdma = catalog().network.filter("rdma")
-    for kind, gbps in (("cluster-", 200), ("cluster-rail-", 200), ("serving-multinode-", 100)):
-        able = rdma.filter(pl.col("gbps_per_port") >= gbps)["network"]
-        assert {"InfiniBand-NDR", "InfiniBand-XDR", "RoCEv2-800G"} <= set(able)
+    for kind, gbps in (("cluster-", 200), ("serving-multinode-", 100)):
+        # Servers take twelve NICs at most.
+        able = rdma.filter(pl.col("gbps_per_port") * 12 >= gbps)["network"]
+        assert {"RoCEv2-25G", "InfiniBand-EDR", "InfiniBand-NDR", "InfiniBand-XDR", "RoCEv2-800G"} <= set(able)
         assert set(named.filter(pl.col("level") == kind + pl.col("network"))["network"]) == set(able)
     assert levels["level"].is_unique().all()
     assert levels.filter(pl.col("level").is_in(["serving", "training", "all"]))["network"].null_count() == 3
 
 
 def test_no_network_fast_enough_is_a_level_that_is_refused_by_name() -> None:
-    rules = {"training_network_gbps": {"value": 9000}, "training_network_gbps_large": {"value": 9000}}
+    rules = {"training_network_gbps": {"value": 99000}, "training_network_gbps_large": {"value": 99000}}
     loaded = problem(
         TUNE, policy={"billing": ["purchase"], "rules": rules}, limits={"accelerators": ["H100-80GB-SXM5"]}
     )
-    assert {"cluster", "cluster-rail"} <= names(loaded)
+    assert "cluster" in names(loaded)
     dropped = bought(loaded).dropped.filter(pl.col("item").str.contains(r"8x H100-80GB-SXM5 \(cluster\)"))
     assert dropped.height > 0
-    assert dropped["reason"].str.starts_with("network").all()
+    assert dropped["reason"].str.starts_with("NIC slots").all()
 
 
 def test_local_drives_hold_the_data_set_with_a_fifth_left_free() -> None:
@@ -251,6 +252,8 @@ def test_the_builds_of_every_example_stay_few(path: Path, monkeypatch: pytest.Mo
 def test_barred_servers_and_cards_are_not_built_and_named_by_what_bars_them(monkeypatch: pytest.MonkeyPatch) -> None:
     modes = {"deployment": ["on_premises"]}
     limits = {"accelerators": {"deny": ["L4"]}, "vendors": {"deny": ["amd"]}, **modes}
+    # What nodes of some networks must stand beside depends on the lightest that may be built.
+    monkeypatch.setattr(onsite, "largest_site_w", lambda _: math.inf)
     loaded = problem(TUNE, CHAT, sites=[{**ROOM, "it_power": "9kW"}], limits=limits)
     made = spied(monkeypatch)
     found = bought(loaded)

@@ -347,3 +347,56 @@ def test_verify_refuses_less_storage_than_is_used_and_unpaid_egress(whole: Catal
         assert any(
             "due" in w or "TB" in w for w in verify(result.model_copy(update={"items": items}), problem, catalog)
         )
+
+
+@pytest.mark.parametrize(
+    ("provider", "store", "per_tb"),
+    [
+        ("Nebius", "Nebius Object Storage Standard", "13.69"),
+        ("CoreWeave", "CoreWeave AI Object Storage", "55.88"),
+        ("Crusoe", "Crusoe Object Storage", "55.88"),
+        ("Scaleway", "Scaleway Object Storage Standard Multi-AZ", "16.94"),
+        ("DigitalOcean", "DigitalOcean Spaces", "18.63"),
+        ("Verda (DataCrunch)", "Verda NVMe block volume", "186.26"),
+    ],
+)
+def test_gpu_clouds_keep_checkpoints(whole: Catalog, provider: str, store: str, per_tb: str) -> None:
+    """Saved states of an 8B model, 112 GB each and four of them: 0.5 TB of an object store, 0.6 of a volume that fills to 80 %."""
+    result = plan(whole, clouds(f"[{provider}]", "{class: checkpoints, kept: 3, within: 2min}"))
+    assert copies(result) == [("only", store, provider)]
+    (held,) = lines(result, "storage")
+    tenths = 6 if provider.startswith("Verda") else 5
+    assert held.quantity == pytest.approx(tenths / 10)
+    assert held.total_cost == pytest.approx(Decimal(per_tb) * tenths / 10, abs=Decimal("0.06"))
+
+
+def test_a_volume_of_unknown_speed_keeps_no_checkpoints(whole: Catalog) -> None:
+    """Nothing leaves Hyperstack at a price, so its checkpoints go to another provider's store."""
+    data = "{class: checkpoints, kept: 3}"
+    cards = "accelerators: [RTX-A6000]"
+    assert plan(whole, clouds("[Hyperstack]", data, cards, "lora")).status == "infeasible"
+    result = plan(whole, clouds("[Hyperstack, Nebius]", data, cards, "lora"))
+    assert copies(result) == [("only", "Nebius Object Storage Standard", "Nebius")]
+    assert {w for w in result.warnings if "storage known" in w} == {
+        "no speed of storage known at Hyperstack: "
+        "machines there only with data sent from or to other places, or on their drives"
+    }
+
+
+def clouds(providers: str, data: str, more: str = "", method: str = "full") -> str:
+    """Tuning of an 8B model by the hour at these providers."""
+    return f"""
+workloads:
+  - name: tune
+    kind: finetune
+    method: {method}
+    model: llama-3-8b
+    tokens: 500M
+    sequence: 4096
+    runs: 4/mo
+    deadline: 5d
+    data: [{data}]
+limits: {{providers: {providers}{", " + more if more else ""}}}
+horizon: 1mo
+policy: {{billing: on_demand}}
+"""
