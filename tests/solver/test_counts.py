@@ -156,7 +156,14 @@ def test_search_over_counts_finds_the_optimum_of_small_portfolios(seed: int) -> 
 
     pools = list(range(len(inst.pools)))
     search = CountSearch(
-        inst, lin, relaxed, pools, start, left=left, over=lambda: False, on_better=lambda n, v: plans.append((n, v))
+        inst,
+        lin,
+        relaxed,
+        (pools, None),
+        start,
+        left=left,
+        over=lambda: False,
+        on_better=lambda n, v: plans.append((n, v)),
     )
     search.commitments(1, left)
     until = time.monotonic() + 2.0
