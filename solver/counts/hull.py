@@ -43,8 +43,6 @@ class Hull:
     ----------
     now, point
         Value [scaled money] and columns where it was solved last.
-    seen
-        Prices of columns at which rows were last looked for.
     value
         The best of `run`.
     """
@@ -54,6 +52,8 @@ class Hull:
         self.least = LeastCost(counts.cover, counts.lock)
         inst, var, proto = counts.inst, counts.built.context.variables, counts.model.proto
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
+        # Rows and ends that change leave the dual point feasible.
+        self._solver.SetSolverSpecificParametersAsString("use_dual_simplex: true")
         self._scale = max(1.0, max((abs(c) for c in counts.cost.values()), default=0.0) / LARGEST_COST)
         self._anew = pywraplp.MPSolverParameters()
         self._anew.SetIntegerParam(self._anew.INCREMENTALITY, self._anew.INCREMENTALITY_OFF)
@@ -75,7 +75,6 @@ class Hull:
         self._rows = 0
         self.value = self.now = -np.inf
         self.point = np.zeros(len(self._column))
-        self.seen: Floats = np.zeros(0)
         self.grow()
 
     def run(self, left: Callable[[], float], over: Callable[[], bool]) -> int:
@@ -121,7 +120,6 @@ class Hull:
         """Add the rows of least costs that the relaxation's point breaks; gives the number of rows that are new."""
         before = self._rows
         point, prices = self.point, self._prices()
-        self.seen = prices
         works = [(w, p) for w in self.counts.cover.works for p in range(len(self.counts.inst.periods))]
         jobs = [(w, p, *self._of(w, p, prices, point)) for w, p in works]
         # Where counts are known that cost no more than the relaxed ones there is nothing to be found.

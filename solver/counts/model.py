@@ -53,10 +53,6 @@ class CountsModel:
     def model(self) -> cp_model.CpModel:
         return self.built.model
 
-    def rules(self) -> cp_model.CpModel:
-        """A model of the same variables with all rules on them but the rows found so far."""
-        return build_model(_projected(self.inst, self.cover), hours=False).model
-
     def columns_of(self, period: int) -> list[int]:
         """Variables of one load period, and the commitments."""
         var = self.built.context.variables

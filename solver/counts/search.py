@@ -12,7 +12,6 @@ from solver.bounding.linear import Linear
 from solver.bounding.relaxation import Relaxed
 from solver.bounding.restrict import Part, restricted
 from solver.bounding.route import balanced
-from solver.counts.combine import Combine
 from solver.counts.commitments import Commitments
 from solver.counts.cover import Cover
 from solver.counts.hull import Hull
@@ -54,7 +53,7 @@ class CountSearch:
     on_better
         Gets the objective and values of plans of the whole instance that the exact model accepts.
     small
-        All that a better plan could use is there, and rows of least costs are of use: see `bound`.
+        Counts are few: SCIP settles programs of all periods, not HiGHS.
     """
 
     def __init__(
@@ -81,13 +80,11 @@ class CountSearch:
         self._best = self._counts.solution(known)
         self._relaxed = _committed(self._part, lin, relaxed)
         self._hull: Hull | None = None
-        self._prices = np.zeros(0)
 
     def tighten(self, threads: int, left: Callable[[], float]) -> None:
         """Look for rows of least costs that the relaxation breaks."""
         self._hull = Hull(self._counts, threads)
         self._hull.run(left, self._over)
-        self._prices = self._hull.seen
 
     def bound(
         self, *, left: Callable[[], float], tree_left: Callable[[], float], on_bound: Callable[[float], None]
@@ -96,21 +93,6 @@ class CountSearch:
         if self._hull is not None:
             Tree(self._hull, left=tree_left, over=self._over).run(on_bound, self._better)
         _branch(self._counts, self._best, left=left, over=self._over, on_bound=on_bound, on_point=self._better)
-
-    def combined(self, left: Callable[[], float], *, seed: int, step: int) -> None:
-        """Put plans together from counts that cost least at prices about those of the relaxation."""
-        if self._hull is not None and len(self._prices):
-            Combine(
-                self._counts,
-                self._hull.least,
-                self._prices,
-                self._best,
-                seed=seed,
-                step=step,
-                left=left,
-                over=self._over,
-                on_better=self._better,
-            ).run()
 
     def commitments(self, threads: int, left: Callable[[], float]) -> None:
         """Search over commitments, where load periods have nothing else to do with one another."""

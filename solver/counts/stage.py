@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from solver.bounding.linear import Linear
 from solver.bounding.relaxation import Relaxed
+from solver.bounding.restrict import restricted
 from solver.counts.cover import Cover
 from solver.counts.search import CountSearch, bound_counts
 from solver.counts.start import held_for, trimmed
@@ -13,8 +15,8 @@ from solver.proposals import plan_of
 from solver.search_state import State, held_pools, likely_pools, promising, usable_part, usable_pools
 
 COMMIT_SHARE, COUNTS_SHARE = 0.7, 0.96
-"""By whose end the search over commitments, and that over all counts, must be done."""
-HULL_SHARE, TREE_SHARE = 0.4, 0.7
+"""By whose end the search over commitments, and that over all counts, must be done (shares of the time limit)."""
+HULL_SHARE, TREE_SHARE = 0.4, 0.96
 """The same for rows of least costs that the relaxation breaks, and for the tree with such rows."""
 EXTRA_POOLS = 4
 """Pools beside those that the relaxation uses, and as many again, among which better plans are looked for."""
@@ -35,25 +37,33 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
     threads = max(1, state.how.workers or 2)
     each = len(state.inst.services) * len(state.inst.periods)
     # Where the whole is small there is something to be said of it soon; else few pools and plans come first.
+    usable = usable_part(state, relaxed)
     small = len(usable_pools(state, relaxed)) * each <= SMALL_COUNTS
+    small = small and restricted(state.inst, *usable).narrowed(state.values) is not None
     few = sorted({*promising(state, relaxed, EXTRA_POOLS).tolist(), *held_pools(state), *likely_pools(state)})
-    search = CountSearch(
-        state.inst,
-        lin,
-        relaxed,
-        usable_part(state, relaxed) if small else (few, None),
-        state.values,
-        left=state.left,
-        over=state.over,
-        on_better=state.take,
-        small=small,
-    )
+    values = state.values
+
+    def over_part(pools: Sequence[int], options: Sequence[int] | None) -> CountSearch:
+        return CountSearch(
+            state.inst,
+            lin,
+            relaxed,
+            (pools, options),
+            values,
+            left=state.left,
+            over=state.over,
+            on_better=state.take,
+            small=small,
+        )
+
+    search = over_part(few, None)
+    whole = over_part(*usable) if small else None
     faults: list[BaseException] = []
 
     def bound() -> None:
         try:
-            if small:
-                search.bound(
+            if whole is not None:
+                whole.bound(
                     left=lambda: state.left(COUNTS_SHARE),
                     tree_left=lambda: state.left(TREE_SHARE),
                     on_bound=state.raise_bound,
@@ -64,7 +74,7 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
                 state.inst,
                 lin,
                 relaxed,
-                usable_part(state, relaxed),
+                usable,
                 state.values,
                 left=lambda: state.left(COUNTS_SHARE),
                 over=state.over,
@@ -75,12 +85,10 @@ def over_counts(state: State, lin: Linear, relaxed: Relaxed) -> None:
             faults.append(fault)
 
     beside = threading.Thread(target=bound, daemon=True)
-    if small:
-        search.tighten(threads, lambda: state.left(HULL_SHARE))
+    if whole is not None:
+        whole.tighten(threads, lambda: state.left(HULL_SHARE))
         beside.start()
-        search.combined(lambda: state.left(COMMIT_SHARE), seed=state.how.seed, step=state.step)
-    else:
-        search.commitments(threads, lambda: state.left(COMMIT_SHARE))
+    search.commitments(max(1, threads - small), lambda: state.left(COMMIT_SHARE))
     if not small and not state.over():
         beside.start()
     if not state.over():

@@ -1,4 +1,4 @@
-"""The tree over whole nodes and plans put together from counts: bounds below the optimum, plans that the exact model accepts."""
+"""The tree over whole nodes with rows of least costs: bounds below the optimum, rows that cut off no plan."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import threading
 import numpy as np
 import pytest
 
-from solver.counts.combine import Combine
 from solver.counts.cover import Cover
 from solver.counts.hull import Hull
 from solver.counts.least_cost import LeastCost
 from solver.counts.model import CountsModel
 from solver.counts.tree import Tree
-from solver.hints import fix
-from solver.model import build_model
 from solver.plan import Status
 from solver.search import run
 from tests.solver.small_portfolios import optimum, small_portfolio
@@ -92,36 +89,3 @@ def test_counts_that_are_learnt_carry_the_demand(seed: int) -> None:
                 for counts in known:
                     held = {int(k): float(n) for k, n in zip(cover.kinds[w], counts, strict=True) if n}
                     assert cover.break_of(w, period, held) is None
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_plans_put_together_are_plans_and_better_ones(seed: int) -> None:
-    hull, best = hull_of(seed)
-    counts = hull.counts
-    # A start that is poor: as cheap as the model over counts allows at twice the optimum and more.
-    poor = build_model(counts.inst)
-    poor.model.add(poor.objective >= 2 * best)
-    start = run(poor, time_limit_s=20.0, gap=1.0, workers=1, seed=1, patience=0.0)
-    assert start.values is not None
-    solution = counts.solution(start.values)
-    found: list[tuple[int, list[int]]] = []
-    Combine(
-        counts,
-        hull.least,
-        hull.seen,
-        solution,
-        seed=1,
-        step=1,
-        left=lambda: 3.0,
-        over=lambda: len(found) > 3,
-        on_better=lambda cost, whole: found.append((cost, whole)),
-    ).run()
-    assert found
-    costs = [cost for cost, _ in found]
-    assert costs == sorted(costs, reverse=True)
-    assert best <= costs[-1] < counts.objective(solution)
-    exact = build_model(counts.inst)
-    fix(exact, counts.values(found[-1][1]))
-    again = run(exact, time_limit_s=20.0, gap=0.0, workers=1, seed=1)
-    assert again.objective is not None
-    assert again.objective <= costs[-1]
