@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ortools.sat.python import cp_model
 
 from solver.counts.cover import Cover, Floats
+from solver.cp_sat import new_solver
 
 EACH_S = 0.5
 """Longest search for one least cost [s]; its bound serves where it is not settled."""
@@ -102,7 +103,7 @@ class LeastCost:
         for row in done.tolist():
             model.add(cp_model.LinearExpr.weighted_sum(counts, row) >= DONE)
         model.minimize(cp_model.LinearExpr.weighted_sum(counts, cost.tolist()))
-        solver = cp_model.CpSolver()
+        solver = new_solver()
         solver.parameters.num_workers = 1
         # Presolve takes longer than the search.
         solver.parameters.cp_model_presolve = False
