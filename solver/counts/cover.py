@@ -124,7 +124,7 @@ class Cover:
 
     def most(self, w: int) -> Floats:
         """Replicas of each of `kinds[w]` that serve all there is alone, by period; 0 where they cannot [kinds, periods]."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             each = self.need[w][None, :, :] / self.rate[w][:, :, None]
         alone = np.ceil(np.where(self.need[w][None, :, :] > 0, each, 0.0).sum(axis=1) * (1 + 1e-9))
         return np.asarray(alone, float)

@@ -16,7 +16,7 @@ from solver.search_state import State, held_pools, likely_pools, promising, usab
 
 COMMIT_SHARE, COUNTS_SHARE = 0.7, 0.96
 """By whose end the search over commitments, and that over all counts, must be done (shares of the time limit)."""
-HULL_SHARE, TREE_SHARE = 0.4, 0.96
+HULL_SHARE, TREE_SHARE = 0.4, 0.8
 """The same for rows of least costs that the relaxation breaks, and for the tree with such rows."""
 EXTRA_POOLS = 4
 """Pools beside those that the relaxation uses, and as many again, among which better plans are looked for."""

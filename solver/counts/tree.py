@@ -23,7 +23,7 @@ WORTH = 5e-5
 WHOLE = 1e-5
 SURE = 1e-6
 """A bound in floating point is taken so much lower (relative)."""
-STALLED = 400
+STALLED = 50
 """Points without a better bound, after which the tree has told what it can."""
 BETTER = 1e-4
 """By so much (relative) a bound must rise to be better."""
